@@ -1,0 +1,1 @@
+"""The `bystander` command, one thin file a command group."""

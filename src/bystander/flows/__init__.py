@@ -1,0 +1,1 @@
+"""Prefect flows: order and fan-out, nothing else."""

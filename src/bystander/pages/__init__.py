@@ -1,0 +1,1 @@
+"""HTML that people look at."""

@@ -1,0 +1,1 @@
+"""Loading, validating and rendering prompt packs."""

@@ -1,0 +1,146 @@
+"""The configuration of a TPI-Train build, its profiles, and how fields are overridden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from bystander.schemas.engine_configs import EngineConfigs
+from bystander.schemas.errors import ConfigError
+from bystander.schemas.identity import digest_json
+from bystander.schemas.stages import Params
+from bystander.schemas.tpi_params import TpiStages, TpiTargets
+
+
+class QuerySource(Params):
+    """Where queries come from. Without `path`, the starter set that ships with the package."""
+
+    path: str | None = None
+    """A path, glob or fsspec URL to JSONL, CSV, TSV, TXT or Parquet."""
+    text_column: str | None = None
+    """Column of the request; without it, the usual names are tried (VoiceAssistant-400K's `question` first)."""
+    language_column: str | None = None
+    language: str = "en"
+    """Language of rows that name none."""
+
+
+class TpiTrainConfig(Params):
+    """All that decides a TPI-Train build.
+
+    `partition_rows`, `workers` and the engines' addresses change its speed only, never a row.
+    """
+
+    profile: str = "custom"
+    dataset: str = Field("tpi-train", pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    build: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Name of the build's folder; without one, it is derived from the configuration."""
+    store: str = "bystander-store"
+    """Folder or fsspec URL that holds builds and caches."""
+    seed: int = Field(0, ge=0)
+    queries: QuerySource = QuerySource()
+    taxonomy: str | None = None
+    pack: str = "reference"
+    """Name of a built-in pack or path of a pack's folder."""
+    targets: TpiTargets = TpiTargets()
+    stages: TpiStages = TpiStages()
+    engines: EngineConfigs
+    partition_rows: int = Field(256, ge=1)
+    workers: int = Field(2, ge=1)
+    wave_surplus: float = Field(1.3, ge=1)
+    """Candidates drawn for each row still missing, beyond what the measured yield asks for."""
+    max_waves: int = Field(50, ge=1)
+    shard_mib: int = Field(256, ge=1)
+    report_rows: int = Field(20, ge=0)
+
+    def content_digest(self) -> str:
+        """Return a digest of what decides the rows."""
+        data = self.model_dump(mode="json", exclude={"build", "store", "workers", "partition_rows", "report_rows"})
+        return digest_json(data)
+
+    @property
+    def build_name(self) -> str:
+        return self.build or f"build-{self.content_digest()[:12]}"
+
+
+def list_profiles() -> list[str]:
+    """Return the names of the built-in profiles."""
+    folder = resources.files("bystander.schemas").joinpath("profiles")
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def load_config(profile: str, files: Sequence[str] = (), overrides: Mapping[str, Any] | None = None) -> TpiTrainConfig:
+    """Return the configuration of a profile, with YAML files and then dotted `overrides` laid over it in order.
+
+    Raises:
+        ConfigError: names the profile, file or field that is wrong.
+    """
+    data = _read_profile(profile)
+    for path in files:
+        data = _merge(data, _read_yaml(path))
+    for key, value in (overrides or {}).items():
+        data = _merge(data, _nest(key, value))
+    data["profile"] = profile
+    try:
+        return TpiTrainConfig.model_validate(data)
+    except ValidationError as exc:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors())
+        raise ConfigError(f"configuration of profile {profile!r}: {faults}") from exc
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Split `stages.mix_speakers.offset_mean_s=-0.3` into its dotted key and YAML value.
+
+    Raises:
+        ConfigError: there is no `=`, or the value is not YAML.
+    """
+    key, sign, value = text.partition("=")
+    if not sign or not key.strip():
+        raise ConfigError(f"--set {text!r}: write it as field.name=value")
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except yaml.YAMLError as exc:
+        raise ConfigError(f"--set {text!r}: {value!r} is not a YAML value") from exc
+
+
+def _read_profile(profile: str) -> dict[str, Any]:
+    if profile not in list_profiles():
+        raise ConfigError(f"no profile {profile!r}; there are {', '.join(list_profiles())}")
+    text = resources.files("bystander.schemas").joinpath(f"profiles/{profile}.yaml").read_text("utf-8")
+    data: dict[str, Any] = yaml.safe_load(text)
+    return data
+
+
+def _read_yaml(path: str) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(Path(path).read_text("utf-8"))
+    except OSError as exc:
+        raise ConfigError(f"configuration file {path}: cannot be read ({exc.strerror})") from exc
+    except (yaml.YAMLError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"configuration file {path}: is not valid YAML ({exc})") from exc
+    if not isinstance(data, dict):
+        raise ConfigError(f"configuration file {path}: must be a mapping of fields")
+    return data
+
+
+def _nest(key: str, value: Any) -> dict[str, Any]:
+    head, _, rest = key.partition(".")
+    return {head: _nest(rest, value) if rest else value}
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay `over` over `base`. A mapping that names another engine replaces the old one whole."""
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        if not isinstance(old, Mapping) or not isinstance(value, Mapping) or key == "labels":
+            merged[key] = value
+        elif value.get("engine", old.get("engine")) != old.get("engine"):
+            merged[key] = dict(value)
+        else:
+            merged[key] = _merge(old, value)
+    return merged

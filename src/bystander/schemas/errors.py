@@ -1,0 +1,64 @@
+"""The tree of errors. Every exception that leaves one of our modules is one of these."""
+
+from __future__ import annotations
+
+
+class BystanderError(Exception):
+    """Base of all our errors. `str(error)` is one sentence fit for a terminal."""
+
+    retryable: bool = False
+    """Whether the same call may succeed if it is made again unchanged."""
+
+
+class UserError(BystanderError):
+    """The user's input is wrong: the message names the file, row or field and what to do. The CLI exits with 2."""
+
+
+class ConfigError(UserError):
+    """A configuration value, profile or override is invalid."""
+
+
+class InputError(UserError):
+    """An input file is missing, unreadable, empty or lacks a column."""
+
+
+class PackError(UserError):
+    """A prompt pack is invalid."""
+
+
+class TaxonomyError(UserError):
+    """A scenario taxonomy is invalid."""
+
+
+class ModelStoreError(UserError):
+    """A model file is missing, cannot be fetched, or does not match its checksum."""
+
+
+class StorageError(BystanderError):
+    """A part, shard or manifest cannot be read or written."""
+
+
+class CorruptPartError(StorageError):
+    """A stored part is missing, truncated or does not match its checksum; it must be rebuilt."""
+
+
+class BuildError(UserError):
+    """A finished build fails verification, or a build cannot be finished as asked."""
+
+
+class EngineError(BystanderError):
+    """An engine as a whole failed (a fault of one row is a `RowFault` value instead)."""
+
+
+class EngineUnavailableError(EngineError):
+    """The engine cannot be reached or is overloaded now; the call may be repeated."""
+
+    retryable = True
+
+
+class EngineSetupError(EngineError, UserError):
+    """The engine cannot be opened: a package, model file or setting is missing or wrong."""
+
+
+class StageContractError(BystanderError):
+    """A stage broke its contract (rows lost, wrong schema). Always a bug of ours."""

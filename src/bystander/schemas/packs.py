@@ -1,0 +1,64 @@
+"""A prompt pack as data: classes with criteria and policies, templates, reply formats.
+
+`bystander.prompts` loads packs from disk and renders their templates; stages see only this model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bystander.schemas.engines import Message
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PackKind(_Frozen):
+    """A kind within a class, e.g. `feasibility_constraint` within `actionable`."""
+
+    key: str = Field(pattern=r"^[a-z][a-z_]*$")
+    definition: str
+
+
+class PackClass(_Frozen):
+    """A class of interruptions: when it applies and how the assistant answers.
+
+    `mentions_third_party`: whether a reply of this class may refer to the remark; if not, one that does is rejected.
+    """
+
+    key: str = Field(pattern=r"^[a-z][a-z_]*$")
+    criteria: str
+    policy: str
+    mentions_third_party: bool
+    kinds: tuple[PackKind, ...] = ()
+
+
+class PromptPack(Protocol):
+    """What stages use of a loaded pack."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the pack's files."""
+        ...
+
+    @property
+    def classes(self) -> tuple[PackClass, ...]: ...
+
+    def messages(self, task: str, variables: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Render the chat messages of a task; the constant part comes first, so that servers can reuse its prefix."""
+        ...
+
+    def reply_schema(self, task: str) -> Mapping[str, Any] | None:
+        """Return the JSON schema of a task's reply, or None where it is scored by options."""
+        ...
+
+    def task_digest(self, task: str) -> str:
+        """Return a digest over what decides this task's prompts: a change elsewhere in the pack leaves it alone."""
+        ...

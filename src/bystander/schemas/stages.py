@@ -1,0 +1,157 @@
+"""The contract of a stage: a named, versioned, pure function from a table to kept and rejected rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from bystander.schemas.engines import EngineRole, Recogniser, RowFault, SpeakerVerifier, SpeechEngine, TextEngine
+from bystander.schemas.errors import StageContractError
+from bystander.schemas.packs import PromptPack
+from bystander.schemas.taxonomy import Taxonomy
+
+REJECT_FIELDS: tuple[pa.Field, ...] = (
+    pa.field("reject_stage", pa.string(), nullable=False),
+    pa.field("reject_reason", pa.string(), nullable=False),
+    pa.field("reject_detail", pa.string()),
+    pa.field("raw_output", pa.string()),
+)
+"""Columns that a rejected row gains: stage, stable reason code, one sentence, and the raw model output if any."""
+
+
+class Params(BaseModel):
+    """Base of all settings: frozen, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class StageContext:
+    """All that a stage may use besides its rows. Engines are handed in; a stage opens none."""
+
+    build_seed: int
+    params: Params
+    taxonomy: Taxonomy
+    pack: PromptPack
+    engines: Mapping[EngineRole, Any] = field(default_factory=dict)
+
+    @property
+    def writer(self) -> TextEngine:
+        return cast(TextEngine, self.engines["writer"])
+
+    @property
+    def judge(self) -> TextEngine:
+        return cast(TextEngine, self.engines["judge"])
+
+    @property
+    def speech(self) -> SpeechEngine:
+        return cast(SpeechEngine, self.engines["speech"])
+
+    @property
+    def recogniser(self) -> Recogniser:
+        return cast(Recogniser, self.engines["recogniser"])
+
+    @property
+    def verifier(self) -> SpeakerVerifier:
+        return cast(SpeakerVerifier, self.engines["verifier"])
+
+
+@dataclass(frozen=True, slots=True)
+class StageOutput:
+    """`kept` has the schema that the stage writes; `rejected` the schema read plus `REJECT_FIELDS`."""
+
+    kept: pa.Table
+    rejected: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage. `version` is raised whenever the rows that it would write change.
+
+    `reads` and `writes` are Arrow schemas; `reasons` are all codes that it rejects with; `engines` the roles it needs.
+    """
+
+    name: str
+    version: int
+    reads: pa.Schema
+    writes: pa.Schema
+    reasons: frozenset[str]
+    run: Callable[[pa.Table, StageContext], StageOutput]
+    params_type: type[Params] = Params
+    engines: tuple[EngineRole, ...] = ()
+    uses_pack: bool = False
+    uses_taxonomy: bool = False
+
+    def __call__(self, rows: pa.Table, context: StageContext) -> StageOutput:
+        """Run the stage and hold it to its contract: schemas, known reasons, and no row lost or doubled.
+
+        Raises:
+            StageContractError: the stage broke its contract.
+        """
+        if rows.schema.names != self.reads.names:
+            raise StageContractError(f"{self.name}: reads {self.reads.names}, was given {rows.schema.names}")
+        output = self.run(rows, context)
+        if output.kept.schema != self.writes:
+            raise StageContractError(f"{self.name}: wrote a table of another schema: {output.kept.schema}")
+        if output.rejected.schema != reject_schema(self.reads):
+            raise StageContractError(f"{self.name}: wrote rejects of another schema: {output.rejected.schema}")
+        if len(output.kept) + len(output.rejected) != len(rows):
+            raise StageContractError(
+                f"{self.name}: {len(rows)} rows in, {len(output.kept)} kept, {len(output.rejected)} rejected"
+            )
+        unknown = set(output.rejected["reject_reason"].to_pylist()) - self.reasons
+        if unknown:
+            raise StageContractError(f"{self.name}: rejects with undeclared reasons {sorted(unknown)}")
+        return output
+
+
+def reject_schema(reads: pa.Schema) -> pa.Schema:
+    """Return the schema of a stage's rejects: its input columns and `REJECT_FIELDS`."""
+    schema = reads
+    for column in REJECT_FIELDS:
+        schema = schema.append(column)
+    return schema
+
+
+def split_rows(
+    stage: str,
+    rows: pa.Table,
+    outcomes: Sequence[Mapping[str, Any] | RowFault],
+    writes: pa.Schema,
+) -> StageOutput:
+    """Build a stage's output from one outcome a row: the new column values of a kept row, or why it is rejected.
+
+    Columns of `writes` that `rows` has too are carried over unless the outcome gives them anew.
+    """
+    if len(outcomes) != len(rows):
+        raise StageContractError(f"{stage}: {len(rows)} rows, {len(outcomes)} outcomes")
+    kept_at = [i for i, outcome in enumerate(outcomes) if not isinstance(outcome, RowFault)]
+    lost_at = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, RowFault)]
+    taken = rows.take(pa.array(kept_at, pa.int64()))
+    values = [cast(Mapping[str, Any], outcomes[i]) for i in kept_at]
+    columns: list[pa.Array | pa.ChunkedArray] = []
+    for column in writes:
+        if values and column.name in values[0]:
+            columns.append(pa.array([value[column.name] for value in values], column.type))
+        elif column.name in taken.schema.names:
+            columns.append(taken[column.name])
+        elif not values:
+            columns.append(pa.array([], column.type))
+        else:
+            raise StageContractError(f"{stage}: no value for column {column.name!r}")
+    kept = pa.Table.from_arrays(columns, schema=writes)
+    faults = [cast(RowFault, outcomes[i]) for i in lost_at]
+    rejected = rows.take(pa.array(lost_at, pa.int64()))
+    extra: list[list[str | None]] = [
+        [stage] * len(faults),
+        [fault.reason for fault in faults],
+        [fault.detail or None for fault in faults],
+        [fault.raw_output for fault in faults],
+    ]
+    for column, cells in zip(REJECT_FIELDS, extra, strict=True):
+        rejected = rejected.append_column(column, pa.array(cells, column.type))
+    return StageOutput(kept=kept, rejected=rejected)

@@ -1,0 +1,1 @@
+"""Parquet parts and shards, manifests, caches, the model store and exports."""

@@ -1,0 +1,1 @@
+"""Pure functions that measure: word error rate, overlap, similarity."""
