@@ -82,7 +82,12 @@ def is_worth_retrying(_task: Any, _run: Any, state: Any) -> bool:
     retry_condition_fn=is_worth_retrying,
     log_prints=False,
 )
-def run_stage(stage_name: str, partition_name: str, partition: Partition, job: StageJob) -> StageResult:
+def run_stage(
+    stage_name: str,
+    partition_name: str,  # noqa: ARG001 - Prefect names the task run after it
+    partition: Partition,
+    job: StageJob,
+) -> StageResult:
     """Run a stage over a partition in this worker. Partitions come and go by reference; only counts travel."""
     return execute_stage(get_stage(stage_name), partition, open_environment(job))
 
