@@ -17,6 +17,7 @@ from bystander.storage.parts import (
     make_layer,
     read_part,
     read_partition,
+    read_partition_columns,
     trace_columns,
     write_part,
 )
@@ -126,3 +127,12 @@ def test_trace_sees_which_rows_are_left(tmp_path: Path) -> None:
     first = add_layers(Store(tmp_path / "1"), base, (base.take([0, 1]), [0, 1]))
     second = add_layers(Store(tmp_path / "2"), base, (base.take([0, 2]), [0, 2]))
     assert trace_columns(Store(tmp_path / "1"), first, ["id"]) != trace_columns(Store(tmp_path / "2"), second, ["id"])
+
+
+def test_some_columns_read_as_from_the_whole(tmp_path: Path) -> None:
+    base = make_table(6)
+    first = base.take([0, 2, 3, 5]).append_column("score", pa.array([0.0, 2.0, 3.0, 5.0]))
+    second = first.take([1, 3]).drop_columns(["reply"])
+    store = Store(tmp_path)
+    partition = add_layers(store, base, (first, [0, 2, 3, 5]), (second, [1, 3]))
+    assert read_partition_columns(store, partition, ["score", "id"]).equals(second.select(["score", "id"]))

@@ -98,7 +98,8 @@ def make_layer(before: pa.Table, after: pa.Table, at: Sequence[int]) -> pa.Table
 
 def apply_layer(table: pa.Table, layer: pa.Table) -> pa.Table:
     """Return the table that a layer makes of the table that it lies on."""
-    names = json.loads(layer.schema.metadata[_COLUMNS_KEY])
+    held = {*table.schema.names, *layer.schema.names}
+    names = [name for name in json.loads(layer.schema.metadata[_COLUMNS_KEY]) if name in held]
     taken = _take(table.select([name for name in table.schema.names if name in names]), layer[AT])
     fields = [(layer if name in layer.schema.names else taken).schema.field(name) for name in names]
     columns = [(layer if name in layer.schema.names else taken)[name] for name in names]
@@ -115,6 +116,21 @@ def read_partition(store: Store, partition: Partition) -> pa.Table:
     for layer in partition.layers:
         table = apply_layer(table, read_part(store, layer))
     return table
+
+
+def read_partition_columns(store: Store, partition: Partition, columns: Sequence[str]) -> pa.Table:
+    """Return some columns of a partition without reading the others (audio, say).
+
+    Checksums are not checked here, since they are those of whole files.
+
+    Raises:
+        CorruptPartError: one of its parts is missing or cannot be parsed.
+    """
+    table = _read_some(store, partition.base, columns).replace_schema_metadata(None)
+    for ref in partition.layers:
+        layer = _read_some(store, ref, [AT, *columns])
+        table = apply_layer(table, layer)
+    return table.select(list(columns))
 
 
 def trace_columns(store: Store, partition: Partition, columns: Iterable[str]) -> str:
@@ -134,6 +150,12 @@ def trace_columns(store: Store, partition: Partition, columns: Iterable[str]) ->
             for name in names
         }
     return digest_json([[name, *providers[name]] for name in wanted])
+
+
+def _read_some(store: Store, ref: PartRef, columns: Sequence[str]) -> pa.Table:
+    with _open_part(store, ref) as part:
+        held = part.schema_arrow.names
+        return part.read(columns=[name for name in columns if name in held], use_threads=False)
 
 
 def _read_header(store: Store, ref: PartRef) -> tuple[list[str], int]:
