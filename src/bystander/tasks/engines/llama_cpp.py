@@ -15,7 +15,7 @@ from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextR
 from bystander.schemas.errors import EngineSetupError
 from bystander.tasks.engines.openai_text import OnReply, OpenAiTextEngine
 
-_PROMPT_CACHE_MIB = 256
+_PROMPT_CACHE_MIB = 512
 """Memory for prompts that lost their slot. The server's default of 8 GiB would outgrow a laptop within a build."""
 
 
@@ -39,7 +39,7 @@ class LlamaCppServer:
         # Spinning OpenMP threads starve whatever else runs here. Read once, when the library is loaded.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         try:
-            import xllamacpp  # noqa: PLC0415 - loads 34 MB of native code
+            import xllamacpp
         except ImportError as exc:
             raise EngineSetupError("llama.cpp server: install the package xllamacpp") from exc
         config = self._config
