@@ -61,6 +61,13 @@ class RowFault:
     raw_output: str | None = None
 
 
+ENGINE_REASONS = frozenset({"outside_coverage", "reply_too_long", "unparsable_reply", "empty_reply", "request_refused"})
+"""Reasons of the `RowFault`s that a text engine may answer with.
+
+`outside_coverage`: the engine has nothing authored for this request; `reply_too_long`: cut off at `max_tokens`, or
+looping; `unparsable_reply`: not the JSON or the option asked for; `request_refused`: the server rejects the request.
+"""
+
 # ---- text ---------------------------------------------------------------------------------------------------
 
 

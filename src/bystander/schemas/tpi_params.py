@@ -62,7 +62,10 @@ class LabelActionability(Params):
     min_score: float = Field(0.0, ge=0, le=1)
     """Rows whose label is less probable than this are rejected as `uncertain_label`."""
     thresholds: dict[str, float] = Field(default_factory=dict)
-    """Class key to the probability from which it is chosen, for two-class packs whose judge is biased."""
+    """Class key to the probability of Yes from which it is chosen, for a judge that is biased; 0.5 where none is given.
+
+    Scores are shifted in log-odds so that the threshold becomes 0.5; `min_score` is compared with the shifted score.
+    """
 
 
 class WriteReplies(Params):
@@ -73,6 +76,8 @@ class WriteReplies(Params):
     top_p: float = Field(0.9, gt=0, le=1)
     max_tokens: int = Field(160, ge=16)
     max_words: int = Field(80, ge=5)
+    guided_openings: bool = True
+    """Whether the reply must begin with one of its class's openings, if it has any (small models need it)."""
 
 
 class ScoreAmbiguity(Params):
