@@ -176,7 +176,7 @@ def _open_part(store: Store, ref: PartRef) -> Iterator[pq.ParquetFile]:
     try:
         with store.open_read(ref.path) as source:
             yield pq.ParquetFile(source)
-    except (StorageError, pa.ArrowException, KeyError) as exc:
+    except (StorageError, OSError, pa.ArrowException, KeyError) as exc:
         raise CorruptPartError(f"part {store.uri_of(ref.path)}: cannot be read ({exc})", path=ref.path) from exc
 
 
