@@ -61,6 +61,13 @@ class RowFault:
     raw_output: str | None = None
 
 
+ENGINE_REASONS = frozenset({"outside_coverage", "reply_too_long", "unparsable_reply", "empty_reply", "request_refused"})
+"""Reasons of the `RowFault`s that a text engine may answer with.
+
+`outside_coverage`: the engine has nothing authored for this request; `reply_too_long`: cut off at `max_tokens`, or
+looping; `unparsable_reply`: not the JSON or the option asked for; `request_refused`: the server rejects the request.
+"""
+
 # ---- text ---------------------------------------------------------------------------------------------------
 
 
@@ -259,3 +266,18 @@ class SpeakerVerifier(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+# ---- cache of calls -----------------------------------------------------------------------------------------
+
+
+class CallCache(Protocol):
+    """Keeps the encoded replies of single engine calls. Safe to use from several threads at once."""
+
+    def get(self, key: str) -> bytes | None:
+        """Return what was put under `key`, or None if there is nothing or it is damaged."""
+        ...
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep `value` under `key`, in place of an earlier one. It survives the death of the process right away."""
+        ...

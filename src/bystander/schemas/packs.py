@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bystander.schemas.engines import Message
 
@@ -28,13 +28,24 @@ class PackClass(_Frozen):
     """A class of interruptions: when it applies and how the assistant answers.
 
     `mentions_third_party`: whether a reply of this class may refer to the remark; if not, one that does is rejected.
+    `requires_mention`: whether it must, else it is rejected. `reply_openings` and `reply_ends_with` are literal
+    beginnings and final marks of a reply that keep a small model to the policy (`guided_openings` of the reply stage).
     """
 
     key: str = Field(pattern=r"^[a-z][a-z_]*$")
     criteria: str
     policy: str
     mentions_third_party: bool
+    requires_mention: bool = False
     kinds: tuple[PackKind, ...] = ()
+    reply_openings: tuple[str, ...] = ()
+    reply_ends_with: tuple[str, ...] = (".", "!", "?")
+
+    @model_validator(mode="after")
+    def _mention_is_allowed(self) -> PackClass:
+        if self.requires_mention and not self.mentions_third_party:
+            raise ValueError("requires_mention: needs mentions_third_party to be true")
+        return self
 
 
 class PromptPack(Protocol):

@@ -26,10 +26,14 @@ class _Frozen(BaseModel):
 
 
 class ScenarioExample(_Frozen):
-    """A request and what a bystander says to it."""
+    """A request as it is spoken, and what a bystander says to it.
+
+    `request` is the query that it was rewritten from, where the two differ by more than case and punctuation.
+    """
 
     primary: str = Field(min_length=3)
     third_party: str = Field(min_length=2)
+    request: str | None = None
 
 
 class Scenario(_Frozen):

@@ -1,0 +1,199 @@
+"""Loading a prompt pack: a folder with `pack.yaml` and one template a task.
+
+All faults are `PackError`s that name the pack, the file and the field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Template
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from pydantic import ValidationError
+
+from bystander.prompts.manifest import PROMPT_VARIABLES, PackManifest, TaskManifest
+from bystander.prompts.render import compile_template, render_messages
+from bystander.schemas.engines import Message
+from bystander.schemas.errors import PackError
+from bystander.schemas.identity import digest_json
+from bystander.schemas.packs import PackClass
+from bystander.schemas.text_tasks import LABEL_KIND, TASKS
+
+MANIFEST_NAME = "pack.yaml"
+MAX_FILE_BYTES = 64 * 1024
+
+
+class LoadedPack:
+    """A validated pack; implements `schemas.packs.PromptPack`."""
+
+    def __init__(
+        self, manifest: PackManifest, templates: Mapping[str, Template], sources: Mapping[str, str], digest: str
+    ) -> None:
+        """`templates` and `sources` (the templates' texts) go by task; `digest` is over the pack's files."""
+        self._manifest = manifest
+        self._templates = dict(templates)
+        self._sources = dict(sources)
+        self._digest = digest
+
+    @property
+    def name(self) -> str:
+        return self._manifest.name
+
+    @property
+    def language(self) -> str:
+        return self._manifest.language
+
+    @property
+    def description(self) -> str:
+        return self._manifest.description
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the pack's files."""
+        return self._digest
+
+    @property
+    def classes(self) -> tuple[PackClass, ...]:
+        return self._manifest.classes
+
+    def messages(self, task: str, variables: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Render the chat messages of a task.
+
+        Raises:
+            PackError: the pack has no such task, a variable is missing, or the template fails.
+        """
+        entry = self._entry(task)
+        if missing := sorted(set(entry.variables) - set(variables)):
+            raise PackError(f"pack {self.name}: task {task}: no value for {', '.join(missing)}")
+        given = {key: variables[key] for key in entry.variables}
+        return render_messages(self._templates[task], given, f"pack {self.name}: {entry.template}")
+
+    def reply_schema(self, task: str) -> Mapping[str, Any] | None:
+        """Return the JSON schema of a task's reply, or None where it is scored by options."""
+        return self._entry(task).reply_schema
+
+    def task_digest(self, task: str) -> str:
+        """Return a digest over the task's template and reply schema, and the classes where the template shows them."""
+        entry = self._entry(task)
+        classes = [item.model_dump(mode="json") for item in self.classes] if "class" in entry.variables else []
+        return digest_json([task, self._sources[task], list(entry.variables), entry.reply_schema, classes])
+
+    def _entry(self, task: str) -> TaskManifest:
+        try:
+            return self._manifest.tasks[task]
+        except KeyError:
+            raise PackError(f"pack {self.name}: {MANIFEST_NAME}: tasks: no task {task!r}") from None
+
+
+def list_packs() -> list[str]:
+    """Return the names of the built-in packs."""
+    folder = resources.files("bystander.prompts").joinpath("packs")
+    return sorted(entry.name for entry in folder.iterdir() if entry.joinpath(MANIFEST_NAME).is_file())
+
+
+def load_pack(source: str) -> LoadedPack:
+    """Load a built-in pack by name, or a pack from a folder.
+
+    Raises:
+        PackError: there is no such pack, or it is invalid.
+    """
+    if source in list_packs():
+        with resources.as_file(resources.files("bystander.prompts").joinpath("packs").joinpath(source)) as folder:
+            return _load_folder(folder, source)
+    folder = Path(source)
+    if not folder.is_dir():
+        raise PackError(
+            f"pack {source!r}: neither a built-in pack ({', '.join(list_packs())}) nor a folder with a {MANIFEST_NAME}"
+        )
+    return _load_folder(folder, source)
+
+
+def _load_folder(folder: Path, label: str) -> LoadedPack:
+    where = f"pack {label}"
+    files = {MANIFEST_NAME: _read_file(folder, MANIFEST_NAME, where)}
+    manifest = _parse_manifest(files[MANIFEST_NAME], where)
+    _check_tasks(manifest, where)
+    templates: dict[str, Template] = {}
+    sources: dict[str, str] = {}
+    for task, entry in sorted(manifest.tasks.items()):
+        field = f"{where}: {MANIFEST_NAME}: tasks.{task}"
+        variables = frozenset(entry.variables)
+        if unknown := sorted(variables - PROMPT_VARIABLES[task]):
+            known = ", ".join(sorted(PROMPT_VARIABLES[task]))
+            raise PackError(f"{field}.variables: {', '.join(unknown)} is not given to this task, which has {known}")
+        files[entry.template] = _read_file(folder, entry.template, f"{field}.template")
+        sources[task] = files[entry.template]
+        templates[task] = compile_template(sources[task], variables, f"{where}: {entry.template}")
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(digest_json([name, files[name]]).encode())
+    return LoadedPack(manifest, templates, sources, digest.hexdigest())
+
+
+def _read_file(folder: Path, name: str, where: str) -> str:
+    root = folder.resolve()
+    path = (folder / name).resolve()
+    if not path.is_relative_to(root):
+        raise PackError(f"{where}: {name}: lies outside the pack's folder")
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise PackError(f"{where}: {name}: cannot be read ({exc.strerror})") from exc
+    if len(raw) > MAX_FILE_BYTES:
+        raise PackError(f"{where}: {name}: is larger than {MAX_FILE_BYTES} bytes")
+    try:
+        return raw.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as exc:
+        raise PackError(f"{where}: {name}: is not UTF-8 text") from exc
+
+
+def _parse_manifest(text: str, where: str) -> PackManifest:
+    try:
+        # A few nested aliases can stand for gigabytes.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise PackError(f"{where}: {MANIFEST_NAME}: YAML aliases are not allowed")
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as exc:
+        raise PackError(f"{where}: {MANIFEST_NAME}: is not valid YAML ({exc})") from exc
+    try:
+        return PackManifest.model_validate(data)
+    except ValidationError as exc:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in exc.errors())
+        raise PackError(f"{where}: {MANIFEST_NAME}: {faults}") from exc
+
+
+def _check_tasks(manifest: PackManifest, where: str) -> None:
+    known = {task.name: task for task in TASKS}
+    needed = set(known) - (set() if manifest.has_kinds else {LABEL_KIND.name})
+    if unknown := sorted(set(manifest.tasks) - set(known)):
+        raise PackError(f"{where}: {MANIFEST_NAME}: tasks: unknown {', '.join(unknown)}; known are {', '.join(known)}")
+    if missing := sorted(needed - set(manifest.tasks)):
+        raise PackError(f"{where}: {MANIFEST_NAME}: tasks: {', '.join(missing)} missing")
+    for name, entry in manifest.tasks.items():
+        _check_reply_schema(entry.reply_schema, known[name].reply, f"{where}: {MANIFEST_NAME}: tasks.{name}")
+
+
+def _check_reply_schema(schema: Mapping[str, Any] | None, keys: tuple[str, ...], where: str) -> None:
+    if not keys:
+        if schema is not None:
+            raise PackError(f"{where}.reply_schema: this task is scored by options and takes no schema")
+        return
+    if schema is None:
+        raise PackError(f"{where}.reply_schema: missing; the reply has the fields {', '.join(keys)}")
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as exc:
+        raise PackError(f"{where}.reply_schema: is no JSON schema ({exc.message})") from exc
+    properties = schema.get("properties", {})
+    for key in keys:
+        if key not in schema.get("required", ()) or properties.get(key, {}).get("type") != "string":
+            raise PackError(f"{where}.reply_schema: needs a required property {key!r} of type string")
+        if "maxLength" not in properties[key]:
+            raise PackError(f"{where}.reply_schema.properties.{key}: needs a maxLength, so that a reply ends")

@@ -1,0 +1,62 @@
+"""The typed form of a pack's `pack.yaml`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from bystander.schemas.packs import PackClass
+from bystander.schemas.text_tasks import TASKS
+
+PROMPT_VARIABLES: dict[str, frozenset[str]] = {task.name: task.variables for task in TASKS}
+"""Variables that a template of a task may use, by task.
+
+Stages pass some of them as objects: `scenario` has `key`, `category`, `definition`, `examples` (each with `primary`,
+`third_party`, `request`), `openings` and `ends_with`; `class` has `key`, `criteria`, `policy`, `mentions_third_party`
+and `kinds` (each with `key` and `definition`). All others are strings.
+"""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TaskManifest(_Frozen):
+    """One task of a pack: its template, the variables that the template uses, and the reply's JSON schema.
+
+    `reply_schema` is needed by the tasks that write, and refused for those that are scored by options.
+    """
+
+    template: str = Field(min_length=1)
+    variables: tuple[str, ...]
+    reply_schema: dict[str, Any] | None = None
+
+
+class PackManifest(_Frozen):
+    """`pack.yaml`. The last class is the default: an interruption belongs to it when no other class fits."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
+    description: str = Field(min_length=1)
+    language: str = Field(pattern=r"^[a-z]{2,3}$")
+    classes: tuple[PackClass, ...] = Field(min_length=2)
+    tasks: dict[str, TaskManifest]
+
+    @model_validator(mode="after")
+    def _classes_are_usable(self) -> PackManifest:
+        keys = [item.key for item in self.classes]
+        if len(set(keys)) != len(keys):
+            raise ValueError(f"classes: keys must differ, got {', '.join(keys)}")
+        for item in self.classes:
+            if item.key == "hard_negative":
+                raise ValueError("classes: hard_negative is a reserved label, choose another key")
+            kinds = [kind.key for kind in item.kinds]
+            if len(set(kinds)) != len(kinds):
+                raise ValueError(f"classes.{item.key}.kinds: keys must differ, got {', '.join(kinds)}")
+            if len(kinds) > 26:
+                raise ValueError(f"classes.{item.key}.kinds: at most 26 kinds, got {len(kinds)}")
+        return self
+
+    @property
+    def has_kinds(self) -> bool:
+        return any(item.kinds for item in self.classes)

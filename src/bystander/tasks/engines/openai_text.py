@@ -1,0 +1,399 @@
+"""The text engine for any OpenAI-compatible chat endpoint (vLLM, llama.cpp, hosted ones)."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bystander.schemas.engine_configs import OpenAiTextConfig
+from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
+from bystander.schemas.errors import EngineError, EngineSetupError, EngineUnavailableError
+from bystander.tasks.engines.chat_reply import (
+    build_answer_schema,
+    choose_option,
+    loops_white_space,
+    measure_options,
+    read_json,
+    split_thinking,
+)
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion
+
+OnReply = Callable[[int, TextReply], None]
+_T = TypeVar("_T")
+
+_READING_VERSION = "1"
+"""Part of the identity: raised when the same answer of a server would be read as another reply."""
+_TOP_LOGPROBS = 20
+"""As many alternatives as vLLM and OpenAI give at most."""
+_SEED_MODULUS = 2**31
+"""Seeds of a build have 63 bits; llama.cpp takes 32 and reads 2**32 - 1 as "any"."""
+_REPAIR = (
+    "\n\nYour last answer could not be read. Answer again with nothing but the JSON object that was asked for: "
+    "no text around it, no line breaks, all its keys, no others."
+)
+_REPAIR_TEXT = "\n\nYour last answer could not be read. Answer again in a few plain sentences."
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One completion as the server gave it."""
+
+    content: str
+    reasoning: str | None
+    finish_reason: str | None
+    tokens: tuple[tuple[str, float], ...] | None
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class OpenAiTextEngine:
+    """A model behind an OpenAI-compatible endpoint, called concurrently with at most `max_in_flight` requests.
+
+    Its event loop runs in a thread of its own, which starts at the first call and ends with `close()`. So the bound
+    and the connections are shared by all threads that call `generate`, and a caller may run an event loop itself.
+
+    Requests are sent in lanes ordered by their prompts, because servers reuse the computed beginning of a prompt;
+    replies come back in the order asked.
+    """
+
+    def __init__(
+        self,
+        config: OpenAiTextConfig,
+        resolve_model: Callable[[str], Path] | None = None,  # noqa: ARG002 - all adapters are built alike
+        *,
+        identity: EngineIdentity | None = None,
+        use_proxies: bool = True,
+    ) -> None:
+        """Take the settings; nothing is contacted yet.
+
+        `identity` replaces the one that the config gives, `use_proxies` is False for servers on this machine.
+
+        Raises:
+            EngineSetupError: the environment variable that should hold the key is not set.
+        """
+        self._config = config
+        self._api_key = _read_api_key(config)
+        self._use_proxies = use_proxies
+        self._identity = identity or EngineIdentity(
+            kind="text",
+            name="openai",
+            model=config.model,
+            revision=config.revision,
+            settings=(("logprobs", str(config.logprobs)), ("reading", _READING_VERSION)),
+        )
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._client: AsyncOpenAI | None = None
+        self._in_flight = asyncio.Semaphore(config.max_in_flight)
+        self._logprobs_offered = config.logprobs
+        self._closed = False
+
+    @property
+    def identity(self) -> EngineIdentity:
+        """What decides the replies."""
+        return self._identity
+
+    def generate(self, requests: Sequence[TextRequest], on_reply: OnReply | None = None) -> list[TextReply | RowFault]:
+        """Return one reply or fault a request, in order.
+
+        Faults: `request_refused` (the server takes no such request, e.g. too long a context), `reply_too_long`,
+        `empty_reply`, `unparsable_reply` (after one repair).
+
+        Raises:
+            EngineUnavailableError: the server cannot be reached or is overloaded, after all retries.
+            EngineSetupError: the key or the model is not accepted, or the engine was closed.
+        """
+        if not requests:
+            return []
+        future = self._submit(lambda: self._generate_all(requests, on_reply))
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Cancel what is in flight, close the connections and end the thread; a second call does nothing."""
+        with self._lock:
+            self._closed = True
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._shut_down(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _submit(self, start: Callable[[], Coroutine[Any, Any, _T]]) -> concurrent.futures.Future[_T]:
+        with self._lock:
+            if self._closed:
+                raise EngineSetupError(f"text engine {self._config.model!r} was closed and cannot be called again")
+            if self._loop is None:
+                self._client = self._open_client()
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="openai-text", daemon=True)
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(start(), self._loop)
+
+    def _open_client(self) -> AsyncOpenAI:
+        import openai
+
+        return openai.AsyncOpenAI(
+            base_url=self._config.base_url,
+            api_key=self._api_key,
+            timeout=self._config.timeout_s,
+            max_retries=self._config.max_retries,
+            http_client=openai.DefaultAsyncHttpxClient(trust_env=self._use_proxies),
+        )
+
+    async def _shut_down(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
+
+    async def _generate_all(
+        self, requests: Sequence[TextRequest], on_reply: OnReply | None
+    ) -> list[TextReply | RowFault]:
+        replies: dict[int, TextReply | RowFault] = {}
+        lanes = split_into_lanes(requests, self._config.max_in_flight)
+
+        async def run_lane(lane: deque[int]) -> None:
+            while True:
+                if lane:
+                    index = lane.popleft()
+                elif longest := max(lanes, key=len):
+                    index = longest.pop()
+                else:
+                    return
+                async with self._in_flight:
+                    reply = await self._answer(requests[index])
+                replies[index] = reply
+                if on_reply is not None and isinstance(reply, TextReply):
+                    on_reply(index, reply)
+
+        tasks = [asyncio.ensure_future(run_lane(lane)) for lane in lanes]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            # What fails a lane is no fault of a row and ends the batch: the others must not go on behind the caller.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return [replies[index] for index in range(len(requests))]
+
+    async def _answer(self, request: TextRequest) -> TextReply | RowFault:
+        if not request.options:
+            return await self._write(request, request.reply_schema)
+        if self._logprobs_offered:
+            measured = await self._measure(request)
+            if measured is not None:
+                return measured
+        reply = await self._write(request, build_answer_schema(request.options))
+        if isinstance(reply, RowFault) or reply.value is None:
+            return reply
+        answer = str(reply.value["answer"])
+        return TextReply(
+            text=answer,
+            option_probs=choose_option(request.options, answer),
+            option_source="answer",
+            reasoning=reply.reasoning,
+            repaired=reply.repaired,
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+        )
+
+    async def _measure(self, request: TextRequest) -> TextReply | None:
+        """Return a reply with measured probabilities, or None where the server's answer gives none."""
+        answer = await self._ask(
+            request,
+            {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": _TOP_LOGPROBS},
+        )
+        if isinstance(answer, RowFault):
+            return None  # perhaps only the log-probabilities were refused
+        if answer.tokens is None:
+            self._logprobs_offered = False
+            return None
+        probs = measure_options(request.options, answer.tokens)
+        if probs is None:
+            return None
+        return TextReply(
+            text=max(request.options, key=probs.__getitem__),
+            option_probs=probs,
+            option_source="logprobs",
+            prompt_tokens=answer.prompt_tokens,
+            completion_tokens=answer.completion_tokens,
+        )
+
+    async def _write(self, request: TextRequest, schema: Mapping[str, Any] | None) -> TextReply | RowFault:
+        """Ask, and ask once more if the answer cannot be read."""
+        fault = RowFault("unparsable_reply")
+        prompt_tokens = completion_tokens = 0
+        for attempt in range(2):
+            answer = await self._ask(request, _writing_options(request, schema), repair=attempt > 0, schema=schema)
+            if isinstance(answer, RowFault):
+                return answer
+            prompt_tokens += answer.prompt_tokens
+            completion_tokens += answer.completion_tokens
+            text, thinking = split_thinking(answer.content)
+            raw = answer.content
+            if loops_white_space(answer.content):
+                fault = RowFault("unparsable_reply", "the reply is a loop of white space", raw)
+                continue
+            if answer.finish_reason == "length":
+                return RowFault("reply_too_long", f"the reply does not end within {request.max_tokens} tokens", raw)
+            if not text:
+                return RowFault("empty_reply", "the model answered nothing", raw)
+            try:
+                value = read_json(text, schema) if schema is not None else None
+            except ValueError as exc:
+                fault = RowFault("unparsable_reply", f"the reply is {exc}", raw)
+                continue
+            return TextReply(
+                text=text,
+                value=value,
+                reasoning=answer.reasoning or thinking,
+                repaired=attempt > 0,
+                prompt_tokens=prompt_tokens,
+                completion_tokens=completion_tokens,
+            )
+        return fault
+
+    async def _ask(
+        self,
+        request: TextRequest,
+        options: Mapping[str, Any],
+        repair: bool = False,
+        schema: Mapping[str, Any] | None = None,
+    ) -> _Answer | RowFault:
+        import openai
+
+        assert self._client is not None
+        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        if repair:
+            # Into the last message, not behind it: some chat templates refuse two user turns in a row.
+            messages[-1]["content"] += _REPAIR if schema is not None else _REPAIR_TEXT
+        seed = (request.seed + repair) % _SEED_MODULUS
+        server = f"text engine at {self._config.base_url}"
+        try:
+            completion: ChatCompletion = await self._client.chat.completions.create(
+                model=self._config.model,
+                messages=messages,  # type: ignore[arg-type]
+                seed=seed,
+                **options,
+            )
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as exc:
+            raise EngineSetupError(
+                f"{server}: the key is not accepted ({exc.status_code}); {self._name_key()}"
+            ) from exc
+        except openai.NotFoundError as exc:
+            raise EngineSetupError(
+                f"{server}: no model {self._config.model!r} or no such address; check `model` and that `base_url` ends "
+                f"in /v1 ({_shorten(exc.message)})"
+            ) from exc
+        except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
+            return RowFault("request_refused", _shorten(exc.message))
+        except openai.APIStatusError as exc:
+            if exc.status_code == 413:
+                return RowFault("request_refused", _shorten(exc.message))
+            if exc.status_code in (408, 409, 429) or exc.status_code >= 500:
+                raise EngineUnavailableError(
+                    f"{server} answers {exc.status_code} after {self._config.max_retries} retries "
+                    f"({_shorten(exc.message)})"
+                ) from exc
+            raise EngineSetupError(f"{server} answers {exc.status_code} ({_shorten(exc.message)})") from exc
+        except openai.APITimeoutError as exc:
+            raise EngineUnavailableError(
+                f"{server} gave no answer within {self._config.timeout_s:g} s, {self._config.max_retries} retries "
+                "included; raise `timeout_s` or lower `max_in_flight`"
+            ) from exc
+        except openai.APIConnectionError as exc:
+            raise EngineUnavailableError(f"{server} cannot be reached; is it running at this address?") from exc
+        except openai.OpenAIError as exc:
+            raise EngineError(f"{server} failed ({_shorten(str(exc))})") from exc
+        except ValueError as exc:
+            raise EngineSetupError(f"{server} answers with no chat completion; check `base_url`") from exc
+        try:
+            return _read_completion(completion)
+        except (AttributeError, IndexError, TypeError) as exc:  # the client does not validate what it was sent
+            raise EngineSetupError(f"{server} answers with no chat completion; check `base_url`") from exc
+
+    def _name_key(self) -> str:
+        if self._config.api_key_env is None:
+            return "name the environment variable that holds it in `api_key_env`"
+        return f"put a valid one into the environment variable {self._config.api_key_env}"
+
+
+def split_into_lanes(requests: Sequence[TextRequest], lanes: int) -> list[deque[int]]:
+    """Return the requests' positions, ordered by their prompts and cut into at most `lanes` runs of like length.
+
+    A lane has one request in flight at a time. So neighbours, whose prompts begin alike, follow each other in the same
+    slot of the server, where the beginning is computed already; sent all at once they would make every slot compute it.
+    """
+    ordered = sorted(range(len(requests)), key=lambda i: [(m.role, m.content) for m in requests[i].messages])
+    count = min(lanes, len(ordered))
+    bounds = [len(ordered) * lane // count for lane in range(count + 1)]
+    return [deque(ordered[start:end]) for start, end in pairwise(bounds)]
+
+
+def _writing_options(request: TextRequest, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "max_tokens": request.max_tokens,
+        "temperature": 0.0 if request.options else request.temperature,
+        "top_p": request.top_p,
+    }
+    if schema is not None:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", request.task)[:64] or "reply"
+        options["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": name, "strict": True, "schema": dict(schema)},
+        }
+    return options
+
+
+def _read_completion(completion: ChatCompletion) -> _Answer:
+    choice = completion.choices[0]
+    extra = choice.message.model_extra or {}
+    # vLLM has called the field both names.
+    reasoning = extra.get("reasoning_content") or extra.get("reasoning")
+    tokens: tuple[tuple[str, float], ...] | None = None
+    if choice.logprobs is not None and choice.logprobs.content:
+        tokens = tuple((top.token, top.logprob) for top in choice.logprobs.content[0].top_logprobs) or None
+    usage = completion.usage
+    return _Answer(
+        content=choice.message.content or "",
+        reasoning=reasoning if isinstance(reasoning, str) else None,
+        finish_reason=choice.finish_reason,
+        tokens=tokens,
+        prompt_tokens=usage.prompt_tokens if usage else 0,
+        completion_tokens=usage.completion_tokens if usage else 0,
+    )
+
+
+def _read_api_key(config: OpenAiTextConfig) -> str:
+    if config.api_key_env is None:
+        return "none"
+    key = os.environ.get(config.api_key_env, "")
+    if not key:
+        raise EngineSetupError(f"text engine at {config.base_url}: set the environment variable {config.api_key_env}")
+    return key
+
+
+def _shorten(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= 300 else line[:297] + "..."

@@ -1,0 +1,59 @@
+"""Score how plausibly one person says the whole transcript: the source of hard negatives."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextRequest
+from bystander.schemas.identity import derive_seed
+from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
+from bystander.schemas.text_tasks import SCORE_AMBIGUITY
+from bystander.schemas.tpi import REPLIED, SCORED
+from bystander.schemas.tpi_params import ScoreAmbiguity
+from bystander.tasks.stages.option_scores import score_options
+from bystander.tasks.stages.text_attempts import Row
+
+NAME = "score_ambiguity"
+_GRADES = ("1", "2", "3", "4", "5")
+
+
+def score_ambiguity(rows: pa.Table, context: StageContext) -> StageOutput:
+    """Ask the judge for a grade from 1 (surely two people) to 5 (surely one); the score is its expectation.
+
+    Columns read: primary_text, third_party_text. Columns written: ambiguity_score, in [1, 5].
+
+    Reject reasons: those of the engine, `ENGINE_REASONS`.
+    """
+
+    def make_request(row: Row) -> TextRequest:
+        texts = {"primary": row["primary_text"], "third_party": row["third_party_text"]}
+        return TextRequest(
+            task=SCORE_AMBIGUITY.name,
+            messages=context.pack.messages(SCORE_AMBIGUITY.name, texts),
+            seed=derive_seed(context.build_seed, row["id"], NAME),
+            variables=texts,
+            options=_GRADES,
+            temperature=0.0,
+        )
+
+    scores = score_options(context.judge, [make_request(row) for row in rows.to_pylist()])
+    outcomes = [
+        grades
+        if isinstance(grades, RowFault)
+        else {"ambiguity_score": sum(int(grade) * share for grade, share in grades.items()) / sum(grades.values())}
+        for grades in scores
+    ]
+    return split_rows(NAME, rows, outcomes, SCORED)
+
+
+STAGE = Stage(
+    name=NAME,
+    version=1,
+    reads=REPLIED,
+    writes=SCORED,
+    reasons=ENGINE_REASONS,
+    run=score_ambiguity,
+    params_type=ScoreAmbiguity,
+    engines=("judge",),
+    uses_pack=True,
+)

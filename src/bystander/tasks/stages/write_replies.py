@@ -1,0 +1,98 @@
+"""Write the assistant's reply under the policy of the interruption's class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pyarrow as pa
+
+from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextReply, TextRequest
+from bystander.schemas.identity import derive_seed
+from bystander.schemas.packs import PackClass
+from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
+from bystander.schemas.text_tasks import WRITE_REPLY
+from bystander.schemas.tpi import LABELLED, REPLIED
+from bystander.schemas.tpi_params import WriteReplies
+from bystander.tasks.stages import text_rules as rules
+from bystander.tasks.stages.reply_rules import COMMON_REPLY_REASONS, narrow_schema, read_reply
+from bystander.tasks.stages.text_attempts import Row, attempt_rows
+
+NAME = "write_replies"
+
+
+def write_replies(rows: pa.Table, context: StageContext) -> StageOutput:
+    """Write the assistant's reply to what it heard: the request as spoken (cut, where it was) and the remark.
+
+    Columns read: primary_text, third_party_text, label, kind. Columns written: reply, reply_attempts, pack, pack_digest.
+
+    Reject reasons: those of the last of `max_attempts` tries.
+        reply_has_markup, reply_leaks_label, reply_refuses, reply_repeats_itself, reply_has_too_many_words: see
+        `reply_rules`. reply_mentions_remark: the class forbids it, and the reply refers to another person or has words
+        that only the remark has. reply_ignores_remark: the class requires a mention, and there is none.
+        Reasons of the engine: `ENGINE_REASONS`.
+    """
+    params = cast(WriteReplies, context.params)
+    classes = {item.key: item for item in context.pack.classes}
+
+    def make_request(row: Row, number: int) -> TextRequest:
+        item = classes[row["label"]]
+        texts = {"primary": row["primary_text"], "third_party": row["third_party_text"], "kind": row["kind"] or ""}
+        schema = context.pack.reply_schema(WRITE_REPLY.name) or {}
+        return TextRequest(
+            task=WRITE_REPLY.name,
+            messages=context.pack.messages(WRITE_REPLY.name, {**texts, "class": item}),
+            seed=derive_seed(context.build_seed, row["id"], NAME, number),
+            variables={**texts, "class": item.key},
+            reply_schema=narrow_schema(
+                schema, item.reply_openings if params.guided_openings else (), item.reply_ends_with
+            ),
+            max_tokens=params.max_tokens,
+            temperature=params.temperature,
+            top_p=params.top_p,
+        )
+
+    def accept(row: Row, reply: TextReply) -> Mapping[str, Any] | RowFault:
+        text = read_reply(reply, [*classes, row["kind"] or ""], params.max_words)
+        if isinstance(text, RowFault):
+            return text
+        return check_mention(text, row, classes[row["label"]]) or {"reply": text}
+
+    attempted = attempt_rows(
+        rows.to_pylist(),
+        context.writer,
+        make_request,
+        accept,
+        params.max_attempts,
+        order=lambda row: (row["label"], row["id"]),
+    )
+    pack = {"pack": context.pack.name, "pack_digest": context.pack.digest}
+    outcomes = [
+        a.outcome if isinstance(a.outcome, RowFault) else {**a.outcome, "reply_attempts": a.attempts, **pack}
+        for a in attempted
+    ]
+    return split_rows(NAME, rows, outcomes, REPLIED)
+
+
+def check_mention(reply: str, row: Row, item: PackClass) -> RowFault | None:
+    """Return the fault of a reply that mentions the remark against its class's policy, or fails to."""
+    words = rules.find_remark_words(reply, row["primary_complete"], row["third_party_text"])
+    mentions = rules.refers_to_other_person(reply)
+    if not item.mentions_third_party and (mentions or words):
+        return RowFault("reply_mentions_remark", f"{', '.join(words) or 'another person'} in the reply {reply!r}")
+    if item.requires_mention and not mentions:
+        return RowFault("reply_ignores_remark", f"no one is said to have spoken in the reply {reply!r}")
+    return None
+
+
+STAGE = Stage(
+    name=NAME,
+    version=1,
+    reads=LABELLED,
+    writes=REPLIED,
+    reasons=ENGINE_REASONS | COMMON_REPLY_REASONS | {"reply_mentions_remark", "reply_ignores_remark"},
+    run=write_replies,
+    params_type=WriteReplies,
+    engines=("writer",),
+    uses_pack=True,
+)
