@@ -171,7 +171,7 @@ def make_manifest(rows: list[dict[str, Any]], **changes: Any) -> BuildManifest:
     return BuildManifest(**(values | changes))
 
 
-def write_build(folder: Path, rows: list[dict[str, Any]], **changes: Any) -> Store:
+def write_build(folder: Path | str, rows: list[dict[str, Any]], **changes: Any) -> Store:
     """Write rows as a complete build."""
     store = open_store(folder)
     shards = write_shards(store, "data", "train", FINAL, [make_table(rows)], sampling_rate=RATE)
@@ -184,5 +184,6 @@ def write_build(folder: Path, rows: list[dict[str, Any]], **changes: Any) -> Sto
         )
         for stage in ("normalise_queries", "check_realism")
     )
+    store.write_bytes("README.md", b"# A build\n")
     write_manifest(store, make_manifest(rows, **({"shards": tuple(shards), "rejects": rejects} | changes)))
     return store

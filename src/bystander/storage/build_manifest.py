@@ -193,8 +193,9 @@ class RowCounter:
         self._rows += rows.num_rows
         for name, counter in self._counts.items():
             counter.update(value for value in rows.column(name).to_pylist() if value is not None)
-        self._strata.update(zip(rows.column("label").to_pylist(), rows.column("scenario").to_pylist(), strict=True))
-        self._speech_s += sum(rows.column("duration_s").to_pylist())
+        strata = zip(rows.column("label").to_pylist(), rows.column("scenario").to_pylist(), strict=True)
+        self._strata.update((label, scenario) for label, scenario in strata if label and scenario)
+        self._speech_s += sum(seconds or 0.0 for seconds in rows.column("duration_s").to_pylist())
 
     def finish(self) -> RowCounts:
         """Return the counts, keys sorted."""
