@@ -1,9 +1,9 @@
-"""Loudness of a clip after EBU R128, or plainly its RMS.
+"""Loudness of a clip after EBU R128, or simply its RMS.
 
-EBU R128 measures as ITU-R BS.1770-4 says: K-weighting, blocks of 400 ms that overlap by three quarters, an absolute gate
-at -70 LUFS and a relative one 10 LU below the loudness of what passed the first. The filters are pyloudnorm's; the gating
-is done here over all blocks at once, because pyloudnorm's loop over blocks takes three times as long and this is the
-dearest step of mixing beside FLAC. A test holds the two to the same values.
+EBU R128 measures as ITU-R BS.1770-4 says: K-weighting, blocks of 400 ms that overlap by three quarters, an absolute
+gate at -70 LUFS and a relative one 10 LU below the loudness of what passed the first. The filters are pyloudnorm's; the
+gating is done here over all blocks at once, because pyloudnorm's loop over blocks takes more than twice as long and this
+is the dearest step of mixing beside FLAC. A test holds the two to the same values.
 """
 
 from __future__ import annotations

@@ -9,7 +9,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from bystander.schemas.engines import RecognitionReply, RecognitionRequest, RowFault, Samples, SpeechReply, SpeechRequest
+from bystander.schemas.engines import (
+    RecognitionReply,
+    RecognitionRequest,
+    RowFault,
+    Samples,
+    SpeechReply,
+    SpeechRequest,
+)
 from bystander.schemas.identity import derive_seed
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.tpi import SYNTHESISED, VOICED
@@ -128,13 +135,11 @@ def _attempt(
     recognised = dict(zip(heard_at, heard, strict=True))
     outcomes: list[dict[str, Any] | RowFault] = []
     for i, (track, candidate) in enumerate(zip(tracks, checked, strict=True)):
-        outcome: dict[str, Any] | RowFault
-        if isinstance(candidate, RowFault):
-            outcome = candidate
-        else:
-            outcome = _judge(track, candidate, recognised[i], params)
+        outcome = candidate if isinstance(candidate, RowFault) else _judge(track, candidate, recognised[i], params)
         if isinstance(outcome, RowFault):
-            detail = f"{track.speaker}, attempt {attempt + 1} of {params.max_attempts}, {track.text!r}: {outcome.detail}"
+            detail = (
+                f"{track.speaker}, attempt {attempt + 1} of {params.max_attempts}, {track.text!r}: {outcome.detail}"
+            )
             outcomes.append(replace(outcome, detail=detail))
         else:
             outcomes.append({**outcome, "attempts": attempt + 1, "tts_seed": seeds[i]})
