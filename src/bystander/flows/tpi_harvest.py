@@ -10,14 +10,16 @@ import pyarrow as pa
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
 from bystander.schemas.engines import EngineRole
-from bystander.schemas.tpi import CANDIDATE, VOICED
-from bystander.storage.parts import Partition, read_partition, read_partition_columns, write_part
+from bystander.schemas.tpi import VOICED
+from bystander.storage.parts import Partition, read_partition, read_partition_columns, write_part_by_content
 from bystander.tasks.environment import StageEnvironment
-from bystander.tasks.stages import HARD_NEGATIVE_STAGES, PAIR_STAGES, get_stage
+from bystander.tasks.stages import get_stage
 
 BASES_FOLDER = "cache/bases"
 
-SUMMARY_COLUMNS = ("id", "scenario", "category", "label", "timing", "ambiguity_score", "twin_id")
+SUMMARY = pa.schema(
+    [VOICED.field(name) for name in ("id", "scenario", "category", "label", "timing", "ambiguity_score", "twin_id")]
+)
 """What planning and selection need to know of a finished row."""
 
 ROLE_LIMITS: Mapping[EngineRole, int] = {"writer": 2, "judge": 2, "speech": 1, "recogniser": 1}
@@ -29,25 +31,48 @@ speech engines are parallel inside, so that a second partition would only hold m
 class Harvest:
     """Finished rows of one kind (pairs or hard negatives), in the order in which they were planned."""
 
+    stages: Sequence[str]
     journeys: list[Journey] = field(default_factory=list)
-    rows: list[pa.Table] = field(default_factory=list)
-    """For each journey: SUMMARY_COLUMNS of its finished rows."""
+    summaries: list[pa.Table] = field(default_factory=list)
+    """For each journey, SUMMARY of its finished rows."""
 
-    def add(self, environment: StageEnvironment, journeys: Sequence[Journey]) -> None:
-        """Take in partitions that went through."""
-        for journey in journeys:
-            self.journeys.append(journey)
-            self.rows.append(read_partition_columns(environment.store, journey.partition, SUMMARY_COLUMNS))
+    def grow(
+        self,
+        bases: pa.Table,
+        name: str,
+        environment: StageEnvironment,
+        listener: BuildListener,
+        partition_rows: int,
+        workers: int,
+    ) -> None:
+        """Send more rows through the stages, in partitions of `partition_rows`."""
+        partitions = store_bases(bases, name, environment, partition_rows)
+        listener.on_stream(list(self.stages), len(bases))
+        journeys = stream_partitions(
+            partitions, [get_stage(stage) for stage in self.stages], environment, listener, ROLE_LIMITS, workers
+        )
+        self.journeys.extend(journeys)
+        self.summaries.extend(
+            read_partition_columns(environment.store, journey.partition, SUMMARY.names) for journey in journeys
+        )
 
     def summary(self) -> pa.Table:
-        """Return SUMMARY_COLUMNS of all finished rows."""
-        if not self.rows:
-            return pa.table({name: pa.array([], CANDIDATE_OR_TEXT(name)) for name in SUMMARY_COLUMNS})
-        return pa.concat_tables(self.rows)
+        """Return SUMMARY of all finished rows."""
+        return pa.concat_tables([SUMMARY.empty_table(), *self.summaries])
 
     def read_rows(self, environment: StageEnvironment, ids: set[str]) -> Iterator[pa.Table]:
         """Yield the finished rows of these ids, a partition at a time, in the order planned."""
-        for journey, summary in zip(self.journeys, self.rows, strict=True):
+        for journey, summary in zip(self.journeys, self.summaries, strict=True):
             wanted = [i for i, row_id in enumerate(summary["id"].to_pylist()) if row_id in ids]
             if wanted:
                 yield read_partition(environment.store, journey.partition).take(pa.array(wanted, pa.int64()))
+
+
+def store_bases(rows: pa.Table, name: str, environment: StageEnvironment, partition_rows: int) -> dict[str, Partition]:
+    """Cut rows into partitions and store them under their content, so that an equal wave finds them again."""
+    partitions = {}
+    for number, start in enumerate(range(0, len(rows), partition_rows)):
+        table = rows.slice(start, partition_rows).combine_chunks()
+        part = write_part_by_content(environment.store, BASES_FOLDER, table)
+        partitions[f"{name}-{number:05d}"] = Partition(part)
+    return partitions
