@@ -88,7 +88,9 @@ class FasterWhisperRecogniser:
             try:
                 from faster_whisper import WhisperModel
             except ImportError as exc:
-                raise EngineSetupError("the package faster-whisper is missing; run: pip install faster-whisper") from exc
+                raise EngineSetupError(
+                    "the package faster-whisper is missing; run: pip install faster-whisper"
+                ) from exc
             try:
                 self._model = WhisperModel(
                     str(self._path),

@@ -200,8 +200,8 @@ def vary_delivery(seed: int) -> tuple[float, int]:
 def cut_ellipsis(text: str) -> str:
     """Return the text without dots at its end that say "cut off here".
 
-    Kokoro draws the last word out before "..." (some voices by .2 s) and lets it fall; with no mark at all the word keeps
-    its running length, which is how a sentence sounds that somebody else cuts.
+    Kokoro draws the last word out before "..." (some voices by .2 s) and lets it fall; with no mark at all the word
+    keeps its running length, which is how a sentence sounds that somebody else cuts.
     """
     bare = text.rstrip()
     if bare.endswith(("...", "…")):
