@@ -11,9 +11,8 @@ from bystander.schemas.tpi import RAW_QUERY
 from bystander.schemas.tpi_params import NormaliseQueries
 from bystander.tasks.stages.normalise_queries import NORMALISE_QUERIES
 
-QUERIES = Path(__file__).parents[4] / "shared/data/queries"
-if not QUERIES.exists():
-    QUERIES = Path(__file__).parents[3].parent / "shared/data/queries"
+FOLDERS = [parent / "shared/data/queries" for parent in Path(__file__).resolve().parents]
+QUERIES = next((folder for folder in FOLDERS if folder.exists()), FOLDERS[0])
 
 
 def make_context(**fields):

@@ -21,10 +21,16 @@ _CODE = (
     (re.compile(r"\$(?![A-Z]{1,5}\b)[A-Za-z_{(]|\\[nrt](?![A-Za-z]{2})"), "a variable or an escape sequence"),
     (re.compile(r"(?<!\S)(?:--[a-z]\w|(?:[A-Z]:\\|~/|\.\.?/|/)\w+[\\/]\w)"), "a command or a file path"),
 )
+_LATEX_COMMANDS = (
+    "begin|end|d?frac|sqrt|sum|int|prod|lim|log|sin|cos|tan|alpha|beta|gamma|delta|epsilon|theta|lambda|mu|pi|sigma|phi|omega|"
+    "Delta|Sigma|Omega|Gamma|cdot|times|div|pm|leq?|geq?|neq|approx|infty|in|to|circ|text|textbf|mathbb|mathrm|mathbf|left|"
+    "right|d?dot|hat|bar|vec|partial|nabla|forall|exists|ldots|cdots|quad"
+)
 _LATEX = (
-    (re.compile(r"\\(?:[A-Za-z]{2,}|[\[(])|\$\$|\$[^$\n]*[\\^_=][^$\n]*\$|\$[a-z]\$"), "LaTeX"),
+    (re.compile(rf"\\(?:{_LATEX_COMMANDS})(?![A-Za-z])|\\[\[(]|\$\$|\$[^$\n]*[\\^_=][^$\n]*\$|\$[a-z]\$"), "LaTeX"),
 )
 _MARKUP = (
+    (re.compile(r"\\[A-Za-z]{2,}"), "a command that begins with a backslash"),
     (re.compile(r"</?[A-Za-z][^<>\n]*>|<!--"), "HTML tags"),
     (re.compile(r"\|[^|\n]*\||\t[^\t\n]+\t|^[^,\n]+(?:,[^,\n ][^,\n]*){2,}\n(?:[^,\n]+,){2,}", re.MULTILINE), "a table"),
     (re.compile(r"^\s{0,3}#{1,6}\s+\S[^\n]*\n|^(?:={3,}|-{3,})\s*$", re.MULTILINE), "headings"),

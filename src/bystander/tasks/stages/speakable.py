@@ -13,6 +13,7 @@ from bystander.tasks.stages.spoken_numbers import expand_numbers
 from bystander.tasks.stages.spoken_words import breaks_off, end_sentence, expand_words, spell_acronyms, strip_assistant_name
 
 _MAX_RAW_CHARACTERS = 4000  # nothing so long becomes a short request; keeps the patterns fast
+_MAX_SHRINKAGE = 4  # writing out makes a text longer as a rule; this leaves room for emoji and decoration
 _MAX_CONTROL_SHARE = 0.3
 
 _SIGNS_BEFORE_FOLDING = {
@@ -89,6 +90,9 @@ def make_speakable(text: str, params: NormaliseQueries) -> str | RowFault:
         fault = check(cleaned)
         if fault is not None:
             return fault
+    length = len(" ".join(cleaned.split()))
+    if length > _MAX_SHRINKAGE * params.max_characters:
+        return RowFault("too_long", f"has {length} characters where {params.max_characters} may be spoken")
     request = _write_out(cleaned)
     if not params.keep_apostrophes:
         request = request.replace("'", "")
