@@ -12,8 +12,9 @@ from bystander.flows.partition_stream import Journey, stream_partitions
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.tpi import VOICED
 from bystander.storage.parts import Partition, read_partition, read_partition_columns, write_part_by_content
+from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment
-from bystander.tasks.stages import get_stage
+from bystander.tasks.stages import QUERY_STAGES, get_stage
 
 BASES_FOLDER = "cache/bases"
 
@@ -52,13 +53,28 @@ class Harvest:
             partitions, [get_stage(stage) for stage in self.stages], environment, listener, ROLE_LIMITS, workers
         )
         self.journeys.extend(journeys)
-        self.summaries.extend(
-            read_partition_columns(environment.store, journey.partition, SUMMARY.names) for journey in journeys
-        )
+        if self.stages != QUERY_STAGES:
+            self.summaries.extend(
+                read_partition_columns(environment.store, journey.partition, SUMMARY.names) for journey in journeys
+            )
 
     def summary(self) -> pa.Table:
         """Return SUMMARY of all finished rows."""
         return pa.concat_tables([SUMMARY.empty_table(), *self.summaries])
+
+    def runs(self) -> list[tuple[Partition, StageResult]]:
+        """Return every stage run: the partition read, and the result."""
+        return [run for journey in self.journeys for run in journey.results]
+
+    def read_columns(self, environment: StageEnvironment, ids: set[str], schema: pa.Schema) -> pa.Table:
+        """Return the columns of `schema` of the finished rows of these ids, in the order planned."""
+        tables = [schema.empty_table()]
+        for journey, summary in zip(self.journeys, self.summaries, strict=True):
+            at = [i for i, row_id in enumerate(summary["id"].to_pylist()) if row_id in ids]
+            if at:
+                table = read_partition_columns(environment.store, journey.partition, schema.names)
+                tables.append(table.take(pa.array(at, pa.int64())).cast(schema))
+        return pa.concat_tables(tables)
 
     def read_rows(self, environment: StageEnvironment, ids: set[str]) -> Iterator[pa.Table]:
         """Yield the finished rows of these ids, a partition at a time, in the order planned."""

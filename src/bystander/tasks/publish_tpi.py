@@ -104,9 +104,7 @@ def publish_tpi(
     }
     described = json.dumps({role: info.model_dump() for role, info in engines.items()}, sort_keys=True)
     counter = RowCounter()
-    with ShardWriter(
-        store, "data", split, FINAL, sampling_rate=sampling_rate, shard_mib=config.shard_mib
-    ) as writer:
+    with ShardWriter(store, "data", split, FINAL, sampling_rate=sampling_rate, shard_mib=config.shard_mib) as writer:
         for batch in interleave(rows.pairs, rows.n_pairs, rows.singles, rows.n_singles):
             final = finalise_rows(batch, split=split, seed=config.seed, engines=described, twins=rows.twins)
             counter.add(final)
@@ -197,9 +195,7 @@ def _write_rejects(
                 table = table.append_column(column, pa.array([value] * len(table), column.type))
             yield table
 
-    surplus = write_table(
-        target, f"rejects/{SELECTION}.parquet", reject_schema(CHECKED), take_surplus(), sampling_rate
-    )
+    surplus = write_table(target, f"rejects/{SELECTION}.parquet", reject_schema(CHECKED), take_surplus(), sampling_rate)
     selected = rows.n_pairs + rows.n_singles
     stages.append(
         StageCounts(
