@@ -12,7 +12,7 @@ from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextR
 from bystander.schemas.identity import digest_json
 from bystander.schemas.starter_queries import normalise_text
 from bystander.tasks.engines.playbook_data import KIND_ORDER, PlaybookData, RealismItem, load_playbook_data
-from bystander.tasks.engines.playbook_dialogues import PlaybookDialogue, expand_query
+from bystander.tasks.engines.playbook_dialogues import PlaybookDialogue, expand_query, list_primaries
 
 _VERSION = "1"
 """Raised whenever the same data would give other replies."""
@@ -129,7 +129,9 @@ class PlaybookTextEngine:
         if dialogue is None or dialogue.kind is None:
             return _miss(request)
         if len(request.options) != len(KIND_ORDER):
-            return RowFault("outside_coverage", f"the playbook knows {len(KIND_ORDER)} kinds, not {len(request.options)}")
+            return RowFault(
+                "outside_coverage", f"the playbook knows {len(KIND_ORDER)} kinds, not {len(request.options)}"
+            )
         return _choose(request, request.options[KIND_ORDER.index(dialogue.kind)])
 
     def _score_ambiguity(self, request: TextRequest) -> Answer:
@@ -172,7 +174,12 @@ class PlaybookTextEngine:
         if text in self._queries:
             return [self._queries[text]]
         if not self._primaries:
-            spoken = {(normalise_text(d.primary), i) for i in range(len(self._data.queries)) for d in self._expand(i)}
+            data = self._data
+            spoken = {
+                (normalise_text(text), i)
+                for i, query in enumerate(data.queries)
+                for text in list_primaries(data, query)
+            }
             self._primaries = sorted(spoken)
         found: set[int] = set()
         for said, index in self._primaries[bisect_left(self._primaries, (text, -1)) :]:
@@ -205,5 +212,6 @@ def _choose(request: TextRequest, truth: str) -> Answer:
 def _miss(request: TextRequest) -> RowFault:
     texts = request.variables
     return RowFault(
-        "outside_coverage", f"the playbook does not hold {texts['primary']!r} with {texts['third_party']!r} for {request.task}"
+        "outside_coverage",
+        f"the playbook does not hold {texts['primary']!r} with {texts['third_party']!r} for {request.task}",
     )
