@@ -23,8 +23,10 @@ Answer = TextReply | RowFault
 class PlaybookTextEngine:
     """Answers the tasks of `schemas.text_tasks` from `request.variables` alone.
 
-    A request that is no starter query, a scenario without a line for it, or an exchange that the playbook does not hold
-    comes back as a `RowFault` with reason `outside_coverage`. Options get probability 1 (the truth) or 0.
+    A request that is no starter query, a scenario without a line for it, or an exchange that the playbook does not
+    hold comes back as a `RowFault` with reason `outside_coverage`. Options get probability 1 (the truth) or 0, so that an
+    expectation over them is exact. Where a cut request could be one of several, the first in the file is meant: the truth
+    about label, kind and ambiguity hangs on the line alone.
     """
 
     def __init__(self, config: PlaybookTextConfig | None = None, data: PlaybookData | None = None) -> None:
@@ -33,6 +35,7 @@ class PlaybookTextEngine:
         self._queries = {normalise_text(query.text): i for i, query in enumerate(self._data.queries)}
         self._dialogues: dict[int, tuple[PlaybookDialogue, ...]] = {}
         self._by_scenario: dict[int, dict[tuple[str, str], tuple[PlaybookDialogue, ...]]] = {}
+        self._by_line: dict[int, dict[str, list[tuple[str, PlaybookDialogue]]]] = {}
         self._primaries: list[tuple[str, int]] = []
         self._realism: dict[tuple[str, str], RealismItem] = {}
         for item in self._data.realism:
@@ -76,9 +79,10 @@ class PlaybookTextEngine:
     def find_dialogue(self, primary: str, third_party: str) -> PlaybookDialogue | None:
         """Return the dialogue of these texts, or None. `primary` may be cut and end in "..."."""
         said = normalise_text(third_party)
-        for index in self._find_queries(primary):
-            for dialogue in self._expand(index):
-                if normalise_text(dialogue.third_party) == said and _matches(dialogue.primary, primary):
+        text, is_cut = normalise_text(primary), primary.rstrip().endswith("...")
+        for index in self._find_queries(text):
+            for whole, dialogue in self._index_lines(index).get(said, ()):
+                if whole == text or (is_cut and whole.startswith(text)):
                     return dialogue
         return None
 
@@ -168,9 +172,18 @@ class PlaybookTextEngine:
             self._by_scenario[index] = {key: tuple(group) for key, group in groups.items()}
         return self._by_scenario[index]
 
-    def _find_queries(self, primary: str) -> list[int]:
-        """Return the queries that `primary` can come from, in the order of the file."""
-        text = normalise_text(primary)
+    def _index_lines(self, index: int) -> dict[str, list[tuple[str, PlaybookDialogue]]]:
+        """Return the dialogues of a query by their normalised line, each with its normalised request."""
+        if index not in self._by_line:
+            found: dict[str, list[tuple[str, PlaybookDialogue]]] = {}
+            for dialogue in self._expand(index):
+                entry = (normalise_text(dialogue.primary), dialogue)
+                found.setdefault(normalise_text(dialogue.third_party), []).append(entry)
+            self._by_line[index] = found
+        return self._by_line[index]
+
+    def _find_queries(self, text: str) -> list[int]:
+        """Return the queries whose request, as spoken, begins with the normalised `text`, in the order of the file."""
         if text in self._queries:
             return [self._queries[text]]
         if not self._primaries:
@@ -187,11 +200,6 @@ class PlaybookTextEngine:
                 break
             found.add(index)
         return sorted(found)
-
-
-def _matches(whole: str, primary: str) -> bool:
-    said, text = normalise_text(whole), normalise_text(primary)
-    return said == text or (primary.rstrip().endswith("...") and said.startswith(text))
 
 
 def _key(primary: str, third_party: str) -> tuple[str, str]:

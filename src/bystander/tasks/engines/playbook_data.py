@@ -104,7 +104,8 @@ class PlaybookLine(_ForIntents):
     ambiguity: 1 (certainly two people) to 5 (sounds like one person going on), of request and line read together.
     reply and one_speaker_reply name sets in `replies.yaml`; an ignorable line has no `reply` of its own, the query's
     answer is the reply. primary: a template for the request where it must be spoken otherwise (a word that does not
-    come). Slots are the hints of `Hints` and: main, Main (capitalised), before and after (the request around main);
+    come). Slots are the hints of `Hints` and: main, Main (capitalised), before and after (the request around main),
+    after_gap (what follows when main does not come);
     in replies also go, answer_plain (without its "Okay"), answer_alt (with `alt` in place of main).
     """
 

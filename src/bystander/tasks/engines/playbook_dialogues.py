@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 
 from bystander.schemas.identity import digest_json
 from bystander.schemas.starter_queries import SPEAKABLE, StarterQuery, normalise_text
@@ -22,21 +23,28 @@ from bystander.tasks.engines.playbook_data import (
 
 _PRONOUNS = frozenset({"i", "me", "my", "we", "us", "our", "you", "your"})
 _OPENER = re.compile(r"^(?:Okay|Sure|Done), ")
-_CONTENT_LENGTH = 4  # letters from which a word counts as content; shorter ones are mostly function words
+_CONTENT_LENGTH = 3  # letters from which a word may count as content
 _FUNCTION_WORDS = frozenset(
     {
         "about",
         "after",
         "again",
+        "all",
         "also",
+        "and",
         "another",
+        "any",
         "anyway",
+        "are",
         "because",
         "been",
         "before",
         "being",
+        "but",
+        "can",
         "cannot",
         "could",
+        "did",
         "does",
         "doing",
         "down",
@@ -44,12 +52,22 @@ _FUNCTION_WORDS = frozenset(
         "even",
         "ever",
         "every",
+        "for",
         "from",
+        "get",
+        "had",
+        "has",
         "have",
+        "her",
         "here",
+        "him",
+        "his",
+        "how",
         "into",
+        "its",
         "just",
         "less",
+        "let",
         "like",
         "many",
         "might",
@@ -57,17 +75,24 @@ _FUNCTION_WORDS = frozenset(
         "most",
         "much",
         "never",
+        "not",
+        "now",
+        "one",
         "only",
         "other",
+        "our",
+        "out",
         "over",
         "quite",
         "same",
+        "she",
         "should",
         "some",
         "still",
         "such",
         "than",
         "that",
+        "the",
         "their",
         "them",
         "then",
@@ -76,22 +101,27 @@ _FUNCTION_WORDS = frozenset(
         "they",
         "this",
         "those",
+        "two",
         "until",
         "very",
+        "was",
         "were",
         "what",
         "when",
         "where",
         "which",
         "while",
+        "who",
+        "why",
         "will",
         "with",
         "without",
         "would",
+        "you",
         "your",
-        "yours",
     }
 )
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +162,7 @@ def expand_query(data: PlaybookData, query: StarterQuery) -> list[PlaybookDialog
     word with the answer (the reply would seem to take the remark up).
     """
     words = _collect_words(data, query)
-    answer_words = set(normalise_text(query.answer).split()) - _FUNCTION_WORDS
+    answer_words = _list_stems(query.answer)
     dialogues: list[PlaybookDialogue] = []
     for scenario, lines in data.lines.items():
         for line in lines:
@@ -165,6 +195,7 @@ def _collect_words(data: PlaybookData, query: StarterQuery) -> dict[str, str]:
         if before.strip():
             words["before"] = before.strip(" ,")
             words["after"] = after
+            words["after_gap"] = f", {after.strip(' ,')}" if normalise_text(after) else "?"
     if hints.alt_answer:
         words["answer_alt"] = hints.alt_answer
     elif hints.alt and main.lower() in words["answer_plain"].lower():
@@ -188,9 +219,7 @@ def _fill_line(
     one = _choose_reply(data, query, words, line.one_speaker_reply, key) if line.one_speaker_reply else None
     if primary is None or third_party is None or reply is None or (line.one_speaker_reply and one is None):
         return
-    if line.label == "ignorable" and _find_distinctive_words(third_party, answer_words) - set(
-        normalise_text(primary).split()
-    ):
+    if line.label == "ignorable" and (_list_stems(third_party) & answer_words) - _list_stems(primary):
         return
     for timing in line.timings:
         yield PlaybookDialogue(
@@ -228,10 +257,11 @@ def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _find_distinctive_words(third_party: str, answer_words: AbstractSet[str]) -> set[str]:
-    """Return the content words of a remark that stand in the answer too."""
-    said = normalise_text(third_party).split()
-    return {word for word in said if len(word) >= _CONTENT_LENGTH and word in answer_words}
+@cache
+def _list_stems(text: str) -> frozenset[str]:
+    """Return the words of a text that say what it is about, without their endings."""
+    words = (word for word in normalise_text(text).split() if len(word) >= _CONTENT_LENGTH)
+    return frozenset(_ENDING.sub("", word) for word in words if word not in _FUNCTION_WORDS)
 
 
 def check_speakable(text: str) -> bool:
