@@ -23,10 +23,10 @@ Answer = TextReply | RowFault
 class PlaybookTextEngine:
     """Answers the tasks of `schemas.text_tasks` from `request.variables` alone.
 
-    A request that is no starter query, a scenario without a line for it, or an exchange that the playbook does not
-    hold comes back as a `RowFault` with reason `outside_coverage`. Options get probability 1 (the truth) or 0, so that an
-    expectation over them is exact. Where a cut request could be one of several, the first in the file is meant: the truth
-    about label, kind and ambiguity hangs on the line alone.
+    A request that is no starter query, a scenario without a line for it, or an exchange that the playbook lacks comes
+    back as a `RowFault` with reason `outside_coverage`. Options get probability 1 (the truth) or 0, so that an
+    expectation over them is exact. Where a cut request could be one of several, the first in the file is meant: the
+    truth about label, kind and ambiguity hangs on the line alone.
     """
 
     def __init__(self, config: PlaybookTextConfig | None = None, data: PlaybookData | None = None) -> None:
