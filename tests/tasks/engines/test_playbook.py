@@ -272,6 +272,20 @@ def test_the_start_of_a_request_is_no_match_unless_it_is_marked_as_cut(engine: P
     assert engine.find_dialogue("Turn off the bedroom", "You read my mind.") is None
 
 
+def test_a_cut_request_with_several_answers_gets_a_label_but_no_reply(engine: PlaybookTextEngine) -> None:
+    texts = {"primary": "What is the capital...", "third_party": "You read my mind."}
+    certain = ask(engine, text_tasks.WRITE_REPLY, **texts, **{"class": "ignorable", "kind": ""})
+    assert isinstance(certain, TextReply)
+    assert certain.value == {"reply": "The capital of Austria is Vienna."}
+    texts["primary"] = "How many..."
+    label = ask(engine, text_tasks.LABEL_CLASS, YES_NO, **texts, **{"class": "actionable"})
+    assert isinstance(label, TextReply)
+    assert label.text == text_tasks.NO
+    unsure = ask(engine, text_tasks.WRITE_REPLY, **texts, **{"class": "ignorable", "kind": ""})
+    assert isinstance(unsure, RowFault)
+    assert unsure.reason == "outside_coverage"
+
+
 def test_scored_tasks_give_the_truth(engine: PlaybookTextEngine, dialogues: list[PlaybookDialogue]) -> None:
     letters = ("A", "B", "C", "D")
     for d in dialogues[::211]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bystander.schemas import text_tasks
 from bystander.schemas.engine_configs import PlaybookTextConfig
@@ -25,8 +25,8 @@ class PlaybookTextEngine:
 
     A request that is no starter query, a scenario without a line for it, or an exchange that the playbook lacks comes
     back as a `RowFault` with reason `outside_coverage`. Options get probability 1 (the truth) or 0, so that an
-    expectation over them is exact. Where a cut request could be one of several, the first in the file is meant: the
-    truth about label, kind and ambiguity hangs on the line alone.
+    expectation over them is exact. Label, kind and ambiguity hang on the line alone; where a cut request could be one
+    of several with different replies, none is given.
     """
 
     def __init__(self, config: PlaybookTextConfig | None = None, data: PlaybookData | None = None) -> None:
@@ -78,13 +78,16 @@ class PlaybookTextEngine:
 
     def find_dialogue(self, primary: str, third_party: str) -> PlaybookDialogue | None:
         """Return the dialogue of these texts, or None. `primary` may be cut and end in "..."."""
+        return next(self._find_dialogues(primary, third_party), None)
+
+    def _find_dialogues(self, primary: str, third_party: str) -> Iterator[PlaybookDialogue]:
+        """Yield all dialogues that these texts can come from; there are several only where the request is cut."""
         said = normalise_text(third_party)
         text, is_cut = normalise_text(primary), primary.rstrip().endswith("...")
         for index in self._find_queries(text):
             for whole, dialogue in self._index_lines(index).get(said, ()):
                 if whole == text or (is_cut and whole.startswith(text)):
-                    return dialogue
-        return None
+                    yield dialogue
 
     def _answer(self, request: TextRequest) -> Answer:
         task = self._tasks.get(request.task)
@@ -143,18 +146,16 @@ class PlaybookTextEngine:
         return _miss(request) if dialogue is None else _choose(request, str(dialogue.ambiguity))
 
     def _write_reply(self, request: TextRequest) -> Answer:
-        dialogue = self._look_up(request)
-        if dialogue is None:
+        found = list(self._find_dialogues(request.variables["primary"], request.variables["third_party"]))
+        if not found:
             return _miss(request)
-        if dialogue.label != request.variables["class"]:
-            return RowFault("outside_coverage", f"the playbook holds this exchange as {dialogue.label}")
-        return _write({"reply": dialogue.reply})
+        if found[0].label != request.variables["class"]:
+            return RowFault("outside_coverage", f"the playbook holds this exchange as {found[0].label}")
+        return _write_only_reply(request, {dialogue.reply for dialogue in found})
 
     def _write_one_speaker_reply(self, request: TextRequest) -> Answer:
-        dialogue = self._look_up(request)
-        if dialogue is None or dialogue.one_speaker_reply is None:
-            return _miss(request)
-        return _write({"reply": dialogue.one_speaker_reply})
+        found = self._find_dialogues(request.variables["primary"], request.variables["third_party"])
+        return _write_only_reply(request, {d.one_speaker_reply for d in found if d.one_speaker_reply is not None})
 
     def _look_up(self, request: TextRequest) -> PlaybookDialogue | None:
         return self.find_dialogue(request.variables["primary"], request.variables["third_party"])
@@ -208,6 +209,12 @@ def _key(primary: str, third_party: str) -> tuple[str, str]:
 
 def _write(value: Mapping[str, str]) -> TextReply:
     return TextReply(text=json.dumps(value, ensure_ascii=False), value=value)
+
+
+def _write_only_reply(request: TextRequest, replies: set[str]) -> Answer:
+    if len(replies) > 1:
+        return RowFault("outside_coverage", f"the cut request {request.variables['primary']!r} could be one of several")
+    return _write({"reply": replies.pop()}) if replies else _miss(request)
 
 
 def _choose(request: TextRequest, truth: str) -> Answer:
