@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bystander.schemas import text_tasks
 from bystander.schemas.engine_configs import PlaybookTextConfig
@@ -12,7 +12,7 @@ from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextR
 from bystander.schemas.identity import digest_json
 from bystander.schemas.starter_queries import normalise_text
 from bystander.tasks.engines.playbook_data import KIND_ORDER, PlaybookData, RealismItem, load_playbook_data
-from bystander.tasks.engines.playbook_dialogues import PlaybookDialogue, expand_query
+from bystander.tasks.engines.playbook_dialogues import PlaybookDialogue, expand_query, list_primaries
 
 _VERSION = "1"
 """Raised whenever the same data would give other replies."""
@@ -23,8 +23,10 @@ Answer = TextReply | RowFault
 class PlaybookTextEngine:
     """Answers the tasks of `schemas.text_tasks` from `request.variables` alone.
 
-    A request that is no starter query, a scenario without a line for it, or an exchange that the playbook does not hold
-    comes back as a `RowFault` with reason `outside_coverage`. Options get probability 1 (the truth) or 0.
+    A request that is no starter query, a scenario without a line for it, or an exchange that the playbook lacks comes
+    back as a `RowFault` with reason `outside_coverage`. Options get probability 1 (the truth) or 0, so that an
+    expectation over them is exact. Label, kind and ambiguity hang on the line alone; where a cut request could be one
+    of several with different replies, none is given.
     """
 
     def __init__(self, config: PlaybookTextConfig | None = None, data: PlaybookData | None = None) -> None:
@@ -33,6 +35,7 @@ class PlaybookTextEngine:
         self._queries = {normalise_text(query.text): i for i, query in enumerate(self._data.queries)}
         self._dialogues: dict[int, tuple[PlaybookDialogue, ...]] = {}
         self._by_scenario: dict[int, dict[tuple[str, str], tuple[PlaybookDialogue, ...]]] = {}
+        self._by_line: dict[int, dict[str, list[tuple[str, PlaybookDialogue]]]] = {}
         self._primaries: list[tuple[str, int]] = []
         self._realism: dict[tuple[str, str], RealismItem] = {}
         for item in self._data.realism:
@@ -75,12 +78,16 @@ class PlaybookTextEngine:
 
     def find_dialogue(self, primary: str, third_party: str) -> PlaybookDialogue | None:
         """Return the dialogue of these texts, or None. `primary` may be cut and end in "..."."""
+        return next(self._find_dialogues(primary, third_party), None)
+
+    def _find_dialogues(self, primary: str, third_party: str) -> Iterator[PlaybookDialogue]:
+        """Yield all dialogues that these texts can come from; there are several only where the request is cut."""
         said = normalise_text(third_party)
-        for index in self._find_queries(primary):
-            for dialogue in self._expand(index):
-                if normalise_text(dialogue.third_party) == said and _matches(dialogue.primary, primary):
-                    return dialogue
-        return None
+        text, is_cut = normalise_text(primary), primary.rstrip().endswith("...")
+        for index in self._find_queries(text):
+            for whole, dialogue in self._index_lines(index).get(said, ()):
+                if whole == text or (is_cut and whole.startswith(text)):
+                    yield dialogue
 
     def _answer(self, request: TextRequest) -> Answer:
         task = self._tasks.get(request.task)
@@ -129,7 +136,9 @@ class PlaybookTextEngine:
         if dialogue is None or dialogue.kind is None:
             return _miss(request)
         if len(request.options) != len(KIND_ORDER):
-            return RowFault("outside_coverage", f"the playbook knows {len(KIND_ORDER)} kinds, not {len(request.options)}")
+            return RowFault(
+                "outside_coverage", f"the playbook knows {len(KIND_ORDER)} kinds, not {len(request.options)}"
+            )
         return _choose(request, request.options[KIND_ORDER.index(dialogue.kind)])
 
     def _score_ambiguity(self, request: TextRequest) -> Answer:
@@ -137,18 +146,16 @@ class PlaybookTextEngine:
         return _miss(request) if dialogue is None else _choose(request, str(dialogue.ambiguity))
 
     def _write_reply(self, request: TextRequest) -> Answer:
-        dialogue = self._look_up(request)
-        if dialogue is None:
+        found = list(self._find_dialogues(request.variables["primary"], request.variables["third_party"]))
+        if not found:
             return _miss(request)
-        if dialogue.label != request.variables["class"]:
-            return RowFault("outside_coverage", f"the playbook holds this exchange as {dialogue.label}")
-        return _write({"reply": dialogue.reply})
+        if found[0].label != request.variables["class"]:
+            return RowFault("outside_coverage", f"the playbook holds this exchange as {found[0].label}")
+        return _write_only_reply(request, {dialogue.reply for dialogue in found})
 
     def _write_one_speaker_reply(self, request: TextRequest) -> Answer:
-        dialogue = self._look_up(request)
-        if dialogue is None or dialogue.one_speaker_reply is None:
-            return _miss(request)
-        return _write({"reply": dialogue.one_speaker_reply})
+        found = self._find_dialogues(request.variables["primary"], request.variables["third_party"])
+        return _write_only_reply(request, {d.one_speaker_reply for d in found if d.one_speaker_reply is not None})
 
     def _look_up(self, request: TextRequest) -> PlaybookDialogue | None:
         return self.find_dialogue(request.variables["primary"], request.variables["third_party"])
@@ -166,13 +173,27 @@ class PlaybookTextEngine:
             self._by_scenario[index] = {key: tuple(group) for key, group in groups.items()}
         return self._by_scenario[index]
 
-    def _find_queries(self, primary: str) -> list[int]:
-        """Return the queries that `primary` can come from, in the order of the file."""
-        text = normalise_text(primary)
+    def _index_lines(self, index: int) -> dict[str, list[tuple[str, PlaybookDialogue]]]:
+        """Return the dialogues of a query by their normalised line, each with its normalised request."""
+        if index not in self._by_line:
+            found: dict[str, list[tuple[str, PlaybookDialogue]]] = {}
+            for dialogue in self._expand(index):
+                entry = (normalise_text(dialogue.primary), dialogue)
+                found.setdefault(normalise_text(dialogue.third_party), []).append(entry)
+            self._by_line[index] = found
+        return self._by_line[index]
+
+    def _find_queries(self, text: str) -> list[int]:
+        """Return the queries whose request, as spoken, begins with the normalised `text`, in the order of the file."""
         if text in self._queries:
             return [self._queries[text]]
         if not self._primaries:
-            spoken = {(normalise_text(d.primary), i) for i in range(len(self._data.queries)) for d in self._expand(i)}
+            data = self._data
+            spoken = {
+                (normalise_text(text), i)
+                for i, query in enumerate(data.queries)
+                for text in list_primaries(data, query)
+            }
             self._primaries = sorted(spoken)
         found: set[int] = set()
         for said, index in self._primaries[bisect_left(self._primaries, (text, -1)) :]:
@@ -182,17 +203,18 @@ class PlaybookTextEngine:
         return sorted(found)
 
 
-def _matches(whole: str, primary: str) -> bool:
-    said, text = normalise_text(whole), normalise_text(primary)
-    return said == text or (primary.rstrip().endswith("...") and said.startswith(text))
-
-
 def _key(primary: str, third_party: str) -> tuple[str, str]:
     return normalise_text(primary), normalise_text(third_party)
 
 
 def _write(value: Mapping[str, str]) -> TextReply:
     return TextReply(text=json.dumps(value, ensure_ascii=False), value=value)
+
+
+def _write_only_reply(request: TextRequest, replies: set[str]) -> Answer:
+    if len(replies) > 1:
+        return RowFault("outside_coverage", f"the cut request {request.variables['primary']!r} could be one of several")
+    return _write({"reply": replies.pop()}) if replies else _miss(request)
 
 
 def _choose(request: TextRequest, truth: str) -> Answer:
@@ -205,5 +227,6 @@ def _choose(request: TextRequest, truth: str) -> Answer:
 def _miss(request: TextRequest) -> RowFault:
     texts = request.variables
     return RowFault(
-        "outside_coverage", f"the playbook does not hold {texts['primary']!r} with {texts['third_party']!r} for {request.task}"
+        "outside_coverage",
+        f"the playbook does not hold {texts['primary']!r} with {texts['third_party']!r} for {request.task}",
     )

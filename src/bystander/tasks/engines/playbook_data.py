@@ -15,10 +15,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 from string import Formatter
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -67,10 +67,10 @@ class IntentSpec(_Frozen):
 class Hints(_Frozen):
     """Words about one starter query that its lines and replies may use.
 
-    do: the request as a verb phrase ("set a timer for twelve minutes"). alt: another value of the main slot. extra: what
-    could be asked for on top. block: a clause about the world that stands in the way. check: what to do about it first.
-    short: a short answer as a bystander would give it. alt_answer: the answer if `alt` is meant, where it cannot be had by
-    putting `alt` into the query's answer.
+    do: the request as a verb phrase ("set a timer for twelve minutes"). alt: another value of the main slot. extra:
+    what could be asked for on top. block: a clause about the world that stands in the way. check: what to do about it
+    first. short: a short answer as a bystander would give it. alt_answer: the answer if `alt` is meant, where it cannot
+    be had by putting `alt` into the query's answer.
     """
 
     text: str
@@ -87,6 +87,10 @@ class _ForIntents(_Frozen):
     for_: tuple[str, ...] = Field(alias="for", min_length=1)
     not_for: tuple[str, ...] = ()
 
+    def fits(self, intent: str) -> bool:
+        """Return whether this is written for `intent` (groups must have been resolved, as loading does)."""
+        return intent in self.for_
+
 
 class ReplyVariant(_ForIntents):
     """One wording of a reply, with slots, for the intents (or groups of intents) in `for` less those in `not_for`."""
@@ -98,8 +102,11 @@ class PlaybookLine(_ForIntents):
     """What a bystander says, with slots, and its truth.
 
     ambiguity: 1 (certainly two people) to 5 (sounds like one person going on), of request and line read together.
-    reply and one_speaker_reply name sets in `replies.yaml`; an ignorable line has no `reply` of its own, the query's answer
-    is the reply. primary: a template for the request where it must be spoken otherwise (a word that does not come).
+    reply and one_speaker_reply name sets in `replies.yaml`; an ignorable line has no `reply` of its own, the query's
+    answer is the reply. primary: a template for the request where it must be spoken otherwise (a word that does not
+    come). Slots are the hints of `Hints` and: main, Main (capitalised), before and after (the request around main),
+    after_gap (what follows when main does not come);
+    in replies also go, answer_plain (without its "Okay"), answer_alt (with `alt` in place of main).
     """
 
     line: str
@@ -115,7 +122,9 @@ class PlaybookLine(_ForIntents):
     def _truth_is_complete(self) -> PlaybookLine:
         actionable = self.label == "actionable"
         if actionable != (self.kind is not None) or actionable != (self.reply is not None):
-            raise ValueError(f"{self.line!r}: an actionable line needs a kind and a reply, an ignorable one has neither")
+            raise ValueError(
+                f"{self.line!r}: an actionable line needs a kind and a reply, an ignorable one has neither"
+            )
         if (self.ambiguity >= 4) != (self.one_speaker_reply is not None):
             raise ValueError(f"{self.line!r}: a line of ambiguity 4 or 5, and no other, needs a one_speaker_reply")
         return self
@@ -156,24 +165,13 @@ class PlaybookData:
     queries: tuple[StarterQuery, ...]
     hints: Mapping[str, Hints]
     intents: Mapping[str, IntentSpec]
-    groups: Mapping[str, frozenset[str]]
     lines: Mapping[str, tuple[PlaybookLine, ...]]
     replies: Mapping[str, tuple[ReplyVariant, ...]]
     realism: tuple[RealismItem, ...]
     digest: str
 
-    def fits(self, item: PlaybookLine | ReplyVariant, intent: str) -> bool:
-        """Return whether a line or reply is written for `intent`."""
-        return intent in self._resolve(item.for_) and intent not in self._resolve(item.not_for)
 
-    def _resolve(self, names: tuple[str, ...]) -> set[str]:
-        found: set[str] = set()
-        for name in names:
-            found |= self.groups.get(name, frozenset({name}))
-        return found
-
-
-@lru_cache(maxsize=None)
+@cache
 def list_slots(template: str) -> frozenset[str]:
     """Return the names of the slots in a template."""
     return frozenset(name for _, name, _, _ in Formatter().parse(template) if name)
@@ -198,17 +196,18 @@ def load_playbook_data() -> PlaybookData:
     lines: dict[str, tuple[PlaybookLine, ...]] = {}
     for category in CATEGORIES:
         lines |= _parse(f"{category}.yaml", raw, dict[str, tuple[PlaybookLine, ...]])
+    replies: dict[str, tuple[ReplyVariant, ...]] = _parse("replies.yaml", raw, dict[str, tuple[ReplyVariant, ...]])
+    _check_references(intents, groups, lines, replies)
     data = PlaybookData(
         queries=queries,
         hints={hint.text: hint for hint in _validate("hints.jsonl", rows, list[Hints])},
         intents=intents,
-        groups=groups,
-        lines=lines,
-        replies=_parse("replies.yaml", raw, dict[str, tuple[ReplyVariant, ...]]),
+        lines={key: tuple(_resolve(item, groups) for item in items) for key, items in lines.items()},
+        replies={key: tuple(_resolve(item, groups) for item in items) for key, items in replies.items()},
         realism=_parse("realism.yaml", raw, tuple[RealismItem, ...]),
         digest=digest.hexdigest(),
     )
-    _check_references(data)
+    _check_queries(data)
     return data
 
 
@@ -235,24 +234,46 @@ def _validate(name: str, value: Any, kind: Any) -> Any:
         raise EngineSetupError(f"playbook file {name}: {faults}") from exc
 
 
-def _check_references(data: PlaybookData) -> None:
-    """Raise if a file names an intent, group, slot or reply set that another does not have."""
+def _resolve(item: _Item, groups: Mapping[str, frozenset[str]]) -> _Item:
+    """Return the item with its groups replaced by their intents."""
+    wanted = {intent for name in item.for_ for intent in groups.get(name, (name,))}
+    unwanted = {intent for name in item.not_for for intent in groups.get(name, (name,))}
+    return item.model_copy(update={"for_": tuple(sorted(wanted - unwanted)), "not_for": ()})
+
+
+def _check_queries(data: PlaybookData) -> None:
+    """Raise if a starter query lacks its hints, or its intent the main slot."""
     for query in data.queries:
         if query.text not in data.hints:
             raise EngineSetupError(f"playbook file hints.jsonl: nothing on the starter query {query.text!r}")
         spec = data.intents.get(query.intent)
         if spec is None or spec.main not in query.slots:
-            raise EngineSetupError(f"playbook file intents.yaml: intent {query.intent!r} lacks the slot of {query.text!r}")
-    known = set(data.intents) | set(data.groups)
-    items = [item for rows in (*data.lines.values(), *data.replies.values()) for item in rows]
+            raise EngineSetupError(
+                f"playbook file intents.yaml: intent {query.intent!r} lacks the slot of {query.text!r}"
+            )
+
+
+def _check_references(
+    intents: Mapping[str, IntentSpec],
+    groups: Mapping[str, frozenset[str]],
+    lines: Mapping[str, tuple[PlaybookLine, ...]],
+    replies: Mapping[str, tuple[ReplyVariant, ...]],
+) -> None:
+    """Raise if a line or reply names an intent, group or reply set that is not there."""
+    known = set(intents) | set(groups)
+    items: list[PlaybookLine | ReplyVariant] = [item for rows in lines.values() for item in rows]
+    items += [item for rows in replies.values() for item in rows]
     for item in items:
         unknown = sorted((set(item.for_) | set(item.not_for)) - known)
         if unknown:
             raise EngineSetupError(f"playbook: {item!r} is for unknown intents or groups {', '.join(unknown)}")
         if isinstance(item, PlaybookLine):
-            lost = {item.reply, item.one_speaker_reply} - set(data.replies) - {None}
+            lost = {item.reply, item.one_speaker_reply} - set(replies) - {None}
             if lost:
-                raise EngineSetupError(f"playbook: the line {item.line!r} names unknown replies {', '.join(map(str, lost))}")
+                raise EngineSetupError(
+                    f"playbook: the line {item.line!r} names unknown replies {', '.join(map(str, lost))}"
+                )
 
 
+_Item = TypeVar("_Item", PlaybookLine, ReplyVariant)
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache
 
 from bystander.schemas.identity import digest_json
 from bystander.schemas.starter_queries import SPEAKABLE, StarterQuery, normalise_text
@@ -21,14 +23,105 @@ from bystander.tasks.engines.playbook_data import (
 
 _PRONOUNS = frozenset({"i", "me", "my", "we", "us", "our", "you", "your"})
 _OPENER = re.compile(r"^(?:Okay|Sure|Done), ")
-_CONTENT_LENGTH = 4  # letters from which a word counts as content; shorter ones are mostly function words
+_CONTENT_LENGTH = 3  # letters from which a word may count as content
 _FUNCTION_WORDS = frozenset(
-    "about after again also another anyway away because been before being cannot could does doing done down each even "
-    "ever every from good have here into just know less like look made make many might more most much need never next "
-    "nice only open other over quite really right same says should some still such sure take than that their them then "
-    "there these they thing this those time today told turn until very want well were what when where which while will "
-    "with without would your yours".split()
+    {
+        "about",
+        "after",
+        "again",
+        "all",
+        "also",
+        "and",
+        "another",
+        "any",
+        "anyway",
+        "are",
+        "because",
+        "been",
+        "before",
+        "being",
+        "but",
+        "can",
+        "cannot",
+        "could",
+        "did",
+        "does",
+        "doing",
+        "down",
+        "each",
+        "even",
+        "ever",
+        "every",
+        "for",
+        "from",
+        "get",
+        "had",
+        "has",
+        "have",
+        "her",
+        "here",
+        "him",
+        "his",
+        "how",
+        "into",
+        "its",
+        "just",
+        "less",
+        "let",
+        "like",
+        "many",
+        "might",
+        "more",
+        "most",
+        "much",
+        "never",
+        "not",
+        "now",
+        "one",
+        "only",
+        "other",
+        "our",
+        "out",
+        "over",
+        "quite",
+        "same",
+        "she",
+        "should",
+        "some",
+        "still",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "two",
+        "until",
+        "very",
+        "was",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "who",
+        "why",
+        "will",
+        "with",
+        "without",
+        "would",
+        "you",
+        "your",
+    }
 )
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +162,23 @@ def expand_query(data: PlaybookData, query: StarterQuery) -> list[PlaybookDialog
     word with the answer (the reply would seem to take the remark up).
     """
     words = _collect_words(data, query)
+    answer_words = _list_stems(query.answer)
     dialogues: list[PlaybookDialogue] = []
     for scenario, lines in data.lines.items():
         for line in lines:
-            if data.fits(line, query.intent):
-                dialogues.extend(_fill_line(data, query, words, scenario, line))
+            if line.fits(query.intent):
+                dialogues.extend(_fill_line(data, query, words, scenario, line, answer_words))
     return dialogues
+
+
+def list_primaries(data: PlaybookData, query: StarterQuery) -> set[str]:
+    """Return every wording in which the request of a starter query is spoken in its dialogues (a few may be unused)."""
+    words = _collect_words(data, query)
+    templates = {
+        line.primary for lines in data.lines.values() for line in lines if line.primary and line.fits(query.intent)
+    }
+    filled = (_fill(template, words) for template in templates)
+    return {query.text, *(text for text in filled if text is not None)}
 
 
 def _collect_words(data: PlaybookData, query: StarterQuery) -> dict[str, str]:
@@ -91,6 +195,7 @@ def _collect_words(data: PlaybookData, query: StarterQuery) -> dict[str, str]:
         if before.strip():
             words["before"] = before.strip(" ,")
             words["after"] = after
+            words["after_gap"] = f", {after.strip(' ,')}" if normalise_text(after) else "?"
     if hints.alt_answer:
         words["answer_alt"] = hints.alt_answer
     elif hints.alt and main.lower() in words["answer_plain"].lower():
@@ -100,7 +205,12 @@ def _collect_words(data: PlaybookData, query: StarterQuery) -> dict[str, str]:
 
 
 def _fill_line(
-    data: PlaybookData, query: StarterQuery, words: Mapping[str, str], scenario: str, line: PlaybookLine
+    data: PlaybookData,
+    query: StarterQuery,
+    words: Mapping[str, str],
+    scenario: str,
+    line: PlaybookLine,
+    answer_words: AbstractSet[str],
 ) -> Iterator[PlaybookDialogue]:
     primary = _fill(line.primary, words) if line.primary else query.text
     third_party = _fill(line.line, words)
@@ -109,7 +219,7 @@ def _fill_line(
     one = _choose_reply(data, query, words, line.one_speaker_reply, key) if line.one_speaker_reply else None
     if primary is None or third_party is None or reply is None or (line.one_speaker_reply and one is None):
         return
-    if line.label == "ignorable" and _shares_words(third_party, primary, reply):
+    if line.label == "ignorable" and (_list_stems(third_party) & answer_words) - _list_stems(primary):
         return
     for timing in line.timings:
         yield PlaybookDialogue(
@@ -130,7 +240,7 @@ def _choose_reply(
     data: PlaybookData, query: StarterQuery, words: Mapping[str, str], name: str, key: list[str]
 ) -> str | None:
     """Return one of the replies of set `name` that fit, the same for the same query and line; None if none fits."""
-    fitting = [variant.reply for variant in data.replies[name] if data.fits(variant, query.intent)]
+    fitting = [variant.reply for variant in data.replies[name] if variant.fits(query.intent)]
     filled = [text for text in (_fill(reply, words) for reply in fitting) if text is not None]
     return filled[int(digest_json([*key, name])[:8], 16) % len(filled)] if filled else None
 
@@ -147,10 +257,11 @@ def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _shares_words(third_party: str, primary: str, reply: str) -> bool:
-    known = set(normalise_text(primary).split()) | _FUNCTION_WORDS
-    said = {word for word in normalise_text(third_party).split() if len(word) >= _CONTENT_LENGTH} - known
-    return bool(said & set(normalise_text(reply).split()))
+@cache
+def _list_stems(text: str) -> frozenset[str]:
+    """Return the words of a text that say what it is about, without their endings."""
+    words = (word for word in normalise_text(text).split() if len(word) >= _CONTENT_LENGTH)
+    return frozenset(_ENDING.sub("", word) for word in words if word not in _FUNCTION_WORDS)
 
 
 def check_speakable(text: str) -> bool:
