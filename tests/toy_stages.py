@@ -71,7 +71,9 @@ class ToyEnvironment:
         self.store = Store(folder)
         self.job = SimpleNamespace(build_seed=7)
         example = ScenarioExample(primary="Play music.", third_party="Yes, do.")
-        scenario = Scenario(key="endorsement", category="agreement", definition="Says that it is good.", examples=(example,))
+        scenario = Scenario(
+            key="endorsement", category="agreement", definition="Says that it is good.", examples=(example,)
+        )
         self.taxonomy = Taxonomy(name="toy", scenarios=(scenario,))
         self.pack = SimpleNamespace(digest="pack", task_digest=lambda task: f"task {task}")
         self._note = note
@@ -81,7 +83,7 @@ class ToyEnvironment:
         return ToyParams(note=self._note) if stage.name == "note" else ToyParams()
 
     def engines_of(self, stage: Stage) -> Mapping[str, Any]:
-        return {role: self._engine for role in stage.engines}
+        return dict.fromkeys(stage.engines, self._engine)
 
 
 def make_partition(store: Store, name: str, numbers: list[int]) -> Partition:

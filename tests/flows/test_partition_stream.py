@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_stages import Calls, PoolSubmit, ToyEnvironment, make_partition, make_stages
 
 from bystander.flows.listeners import SilentListener
 from bystander.flows.partition_stream import Journey, stream_partitions
@@ -14,6 +13,7 @@ from bystander.schemas.errors import EngineUnavailableError
 from bystander.schemas.stages import Stage
 from bystander.storage.parts import read_partition
 from bystander.storage.stage_results import StageResult, read_rejects
+from toy_stages import Calls, PoolSubmit, ToyEnvironment, make_partition, make_stages
 
 NUMBERS = {"p0": [0, 1, 2], "p1": [3, 4], "p2": [6, 8, 10], "p3": [5]}
 
@@ -52,7 +52,9 @@ def test_all_rows_are_kept_or_rejected_in_order(tmp_path: Path) -> None:
     assert all(read == kept + lost for _, read, kept, lost, _ in recorder.seen)
     store: Any = ToyEnvironment(tmp_path).store
     rejects = [row for j in journeys for row in read_rejects(store, *j.results[0]).to_pylist()]
-    assert [(r["n"], r["reject_stage"], r["reject_reason"]) for r in rejects] == [(n, "double", "odd") for n in (1, 3, 5)]
+    assert [(r["n"], r["reject_stage"], r["reject_reason"]) for r in rejects] == [
+        (n, "double", "odd") for n in (1, 3, 5)
+    ]
 
 
 def test_second_run_submits_nothing(tmp_path: Path) -> None:

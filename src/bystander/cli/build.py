@@ -56,11 +56,11 @@ def build_tpi_train(
         settings = settings.model_copy(update={"targets": targets})
     configure_prefect()
     # Prefect takes seconds to import: only now, so that --help and mistakes in options answer at once.
-    from bystander.flows.build_tpi_train import build_tpi_train as flow
+    from bystander.flows.build_tpi_train import run_build_tpi_train
     from bystander.flows.listeners import listening
 
     console = Console(soft_wrap=True)
     with ProgressDisplay(console) as display, listening(display):
-        outcome = flow(settings)
+        outcome = run_build_tpi_train(settings)
     for line in outcome.summary:
         console.print(line, markup=False, highlight=False)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import CorruptPartError
 from bystander.schemas.stages import Stage
 from bystander.storage.parts import Partition
@@ -46,7 +47,7 @@ def stream_partitions(
     stages: Sequence[Stage],
     environment: StageEnvironment,
     listener: Listener,
-    limits: Mapping[str, int],
+    limits: Mapping[EngineRole, int],
     workers: int,
     submit: Callable[..., Any] = run_stage.submit,
 ) -> list[Journey]:

@@ -111,6 +111,16 @@ class ModelEntry(Params):
         return digest_json([[file.path, file.sha256] for file in opened])
 
     @property
+    def source_names(self) -> tuple[str, ...]:
+        """Return one phrase for each source, for cards and manifests."""
+        return tuple(
+            f"hub {source.repo}@{source.revision}"
+            if isinstance(source, HubSource)
+            else f"packages {', '.join(source.requirements)}"
+            for source in self.sources
+        )
+
+    @property
     def size_bytes(self) -> int:
         """Return the size of all files on disk."""
         return sum(file.bytes for file in self.files)

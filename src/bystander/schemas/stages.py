@@ -146,7 +146,8 @@ def split_rows(
         raise StageContractError(f"{stage}: {len(rows)} rows, {len(outcomes)} outcomes")
     kept_at = [i for i, outcome in enumerate(outcomes) if not isinstance(outcome, RowFault)]
     lost_at = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, RowFault)]
-    taken = rows.take(pa.array(kept_at, pa.int64()))
+    # Rows that carry audio are dear to copy: where none is lost, none is.
+    taken = rows.take(pa.array(kept_at, pa.int64())) if lost_at else rows
     values = [cast(Mapping[str, Any], outcomes[i]) for i in kept_at]
     columns: list[pa.Array | pa.ChunkedArray] = []
     for column in writes:

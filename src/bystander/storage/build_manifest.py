@@ -125,9 +125,9 @@ class RowCounts(_Section):
 
 
 class Quota(_Section):
-    """Rows asked for and obtained in a stratum: of a label, or of a label in a scenario."""
+    """Rows asked for and obtained in a stratum: of a label, of a scenario (two-speaker rows), or of both."""
 
-    label: str
+    label: str | None = None
     scenario: str | None = None
     asked: int = Field(ge=0)
     got: int = Field(ge=0)

@@ -59,11 +59,24 @@ class Partition:
 
 def write_part(store: Store, path: str, table: pa.Table) -> PartRef:
     """Write a table as one Parquet file, whole or not at all."""
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd", compression_level=1, write_statistics=False, use_dictionary=False)
-    data = sink.getvalue()
+    data = _encode(table)
     store.write_bytes(path, data)
     return PartRef(path=path, rows=len(table), bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+def write_part_by_content(store: Store, folder: str, table: pa.Table) -> PartRef:
+    """Write a table under the checksum of its content, so that equal tables share a file and others never meet."""
+    data = _encode(table)
+    checksum = hashlib.sha256(data).hexdigest()
+    path = store.path(folder, f"{checksum[:32]}.parquet")
+    store.write_bytes(path, data)
+    return PartRef(path=path, rows=len(table), bytes=len(data), sha256=checksum)
+
+
+def _encode(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd", compression_level=1, write_statistics=False, use_dictionary=False)
+    return sink.getvalue()
 
 
 def read_part(store: Store, ref: PartRef, columns: Sequence[str] | None = None) -> pa.Table:
@@ -176,7 +189,7 @@ def _open_part(store: Store, ref: PartRef) -> Iterator[pq.ParquetFile]:
     try:
         with store.open_read(ref.path) as source:
             yield pq.ParquetFile(source)
-    except (StorageError, pa.ArrowException, KeyError) as exc:
+    except (StorageError, OSError, pa.ArrowException, KeyError) as exc:
         raise CorruptPartError(f"part {store.uri_of(ref.path)}: cannot be read ({exc})", path=ref.path) from exc
 
 

@@ -48,8 +48,8 @@ def find_result(store: Store, stage: str, fingerprint: str) -> StageResult | Non
     if data is None:
         return None
     try:
-        parts = {name: PartRef(**data.pop(name)) for name in ("kept", "rejected")}
-        result = StageResult(**data, **parts)
+        kept, rejected = PartRef(**data.pop("kept")), PartRef(**data.pop("rejected"))
+        result = StageResult(**data, kept=kept, rejected=rejected)
         whole = all(
             store.exists(ref.path) and store.size(ref.path) == ref.bytes for ref in (result.kept, result.rejected)
         )

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.schemas.identity import derive_seed
-from bystander.schemas.tpi import FINAL
+from bystander.schemas.tpi import FINAL, HARD_NEGATIVE_LABEL
 from bystander.storage.build_manifest import (
     MANIFEST_NAME,
     BuildManifest,
@@ -179,11 +179,15 @@ def _compare_counts(manifest: BuildManifest, found: RowCounts) -> Iterator[Findi
 
 def _check_quotas(manifest: BuildManifest, found: RowCounts) -> Iterator[Finding]:
     for quota in manifest.quotas:
-        if quota.scenario is None:
-            rows, stratum = found.by_label.get(quota.label, 0), quota.label
-        else:
-            rows = found.by_label_and_scenario.get(quota.label, {}).get(quota.scenario, 0)
-            stratum = f"{quota.label} in {quota.scenario}"
+        rows = sum(
+            count
+            for label, by_scenario in found.by_label_and_scenario.items()
+            for scenario, count in by_scenario.items()
+            if quota.label in (None, label)
+            and quota.scenario in (None, scenario)
+            and not (quota.label is None and label == HARD_NEGATIVE_LABEL)
+        )
+        stratum = " in ".join(name for name in (quota.label, quota.scenario) if name) or "all rows"
         if rows != quota.got:
             yield Finding(MANIFEST_NAME, f"says {quota.got} rows of {stratum}, the shards have {rows}", field="quotas")
         if quota.got > quota.asked:

@@ -13,10 +13,12 @@ from bystander.schemas.config import TpiTrainConfig
 from bystander.schemas.engine_configs import EngineConfigs
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.identity import digest_json
+from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.stages import Params, Stage
 from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
 from bystander.schemas.tpi_params import TpiStages
+from bystander.storage.build_manifest import ModelFileInfo
 from bystander.storage.call_cache import SqliteCallCache
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
@@ -94,6 +96,27 @@ class StageEnvironment:
                 for role, engine in sorted(self._engines.items())
                 if hasattr(engine, "misses") and not (role == "judge" and engine is self._engines.get("writer"))
             }
+
+    def list_model_files(self) -> tuple[ModelFileInfo, ...]:
+        """Return the files of the model store that the configured engines load, for the manifest and the card."""
+        manifest = load_manifest()
+        configs = self.job.engines
+        names = {
+            config.model
+            for config in (configs.writer, configs.judge, configs.speech, configs.recogniser, configs.verifier)
+            if config is not None and hasattr(config, "model") and config.model in manifest.models
+        }
+        return tuple(
+            ModelFileInfo(
+                name=f"{name}/{file.path}",
+                bytes=file.bytes,
+                sha256=file.sha256,
+                licence=manifest.models[name].licence,
+                sources=manifest.models[name].source_names,
+            )
+            for name in sorted(names)
+            for file in manifest.models[name].files
+        )
 
     def close(self) -> None:
         """Close all open engines and the call cache."""

@@ -228,6 +228,7 @@ def test_option_that_is_not_listed_gets_less_than_the_least():
     [
         Scripted("x"),  # no log-probabilities
         Scripted("x", logprobs=[("Hm", -0.1)]),  # none of the options
+        Scripted("x", logprobs=[("<think>", 0.0), ("Yes", -14.0), ("Yep", -15.0)]),
         Scripted("x", logprobs=[("Y", -0.1)]),  # begins both
         Scripted(status=400, error="logprobs are not supported"),
     ],
@@ -291,6 +292,45 @@ def test_closed_engine_says_so():
         assert threading.active_count() < before
         with pytest.raises(EngineSetupError, match="was closed"):
             engine.generate([ask()])
+
+
+def test_closing_ends_a_call_in_another_thread():
+    faults: list[BaseException] = []
+    arrived = threading.Event()
+
+    def script(body, number):
+        arrived.set()
+        return Scripted("late", delay_s=0.3)
+
+    with serve_script(script) as server:
+        engine = OpenAiTextEngine(OpenAiTextConfig(base_url=server.base_url, model="m"))
+
+        def call():
+            try:
+                engine.generate([ask()])
+            except EngineSetupError as exc:
+                faults.append(exc)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        arrived.wait(5)
+        engine.close()
+        thread.join()
+    assert [str(fault) for fault in faults] == ["text engine 'm' was closed while it answered"]
+
+
+def test_failing_listener_ends_the_batch_and_leaves_the_engine_usable():
+    def fail(index, reply):
+        raise EngineUnavailableError("the disk is full")
+
+    with serve_script(answer_well) as server:
+        engine = OpenAiTextEngine(OpenAiTextConfig(base_url=server.base_url, model="m", max_in_flight=1))
+        with pytest.raises(EngineUnavailableError, match="the disk is full"):
+            engine.generate([ask(str(i)) for i in range(5)], fail)
+        assert len(server.bodies) == 1
+        [reply] = engine.generate([ask()])
+        assert isinstance(reply, TextReply)
+        engine.close()
 
 
 def test_identity_depends_on_the_model_not_the_address():

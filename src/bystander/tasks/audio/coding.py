@@ -19,7 +19,8 @@ FULL_SCALE = 32768
 def quantise(samples: Samples) -> npt.NDArray[np.int16]:
     """Return the 16-bit values of `samples`; what lies outside [-1, 1) is clipped."""
     scaled = np.rint(samples * np.float32(FULL_SCALE))
-    return np.clip(scaled, -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
+    clipped: npt.NDArray[np.int16] = np.clip(scaled, -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
+    return clipped
 
 
 def dequantise(values: npt.NDArray[np.int16]) -> Samples:

@@ -1,9 +1,9 @@
-"""Loudness of a clip after EBU R128, or plainly its RMS.
+"""Loudness of a clip after EBU R128, or simply its RMS.
 
-EBU R128 measures as ITU-R BS.1770-4 says: K-weighting, blocks of 400 ms that overlap by three quarters, an absolute gate
-at -70 LUFS and a relative one 10 LU below the loudness of what passed the first. The filters are pyloudnorm's; the gating
-is done here over all blocks at once, because pyloudnorm's loop over blocks takes three times as long and this is the
-dearest step of mixing beside FLAC. A test holds the two to the same values.
+EBU R128 measures as ITU-R BS.1770-4 says: K-weighting, blocks of 400 ms that overlap by three quarters, an absolute
+gate at -70 LUFS and a relative one 10 LU below the loudness of what passed the first. The filters are pyloudnorm's; the
+gating is done here over all blocks at once, because pyloudnorm's loop over blocks takes more than twice as long, and
+this is the dearest step of mixing beside FLAC. A test holds the two to the same values.
 """
 
 from __future__ import annotations
@@ -66,15 +66,18 @@ def _design_k_weighting(rate: int) -> tuple[npt.NDArray[np.float64], npt.NDArray
 
 def _average_blocks(power: npt.NDArray[np.float64], rate: int) -> npt.NDArray[np.float64]:
     """Return the mean power of each block of 400 ms, one every 100 ms; shape (blocks,)."""
-    hop = BLOCK_S / _HOPS_PER_BLOCK
-    count = int(np.round((len(power) / rate - BLOCK_S) / hop)) + 1
-    first = np.arange(count)
-    starts = (BLOCK_S * (first / _HOPS_PER_BLOCK) * rate).astype(np.int64)
-    ends = (BLOCK_S * (first / _HOPS_PER_BLOCK + 1) * rate).astype(np.int64)
-    total = np.concatenate([[0.0], np.cumsum(power)])
-    sums: npt.NDArray[np.float64] = total[np.minimum(ends, len(power))] - total[np.minimum(starts, len(power))]
+    hop_s = BLOCK_S / _HOPS_PER_BLOCK
+    count = int(np.round((len(power) / rate - BLOCK_S) / hop_s)) + 1
+    edges = (np.arange(count + _HOPS_PER_BLOCK) * hop_s * rate + 1e-6).astype(np.int64)
+    if edges[-1] < len(power):
+        power = power[: edges[-1]]
+    sums = np.add.reduceat(power, edges[edges < len(power)])
+    hops = np.zeros(len(edges) - 1)
+    hops[: len(sums)] = sums[: len(hops)]
+    total = np.concatenate([[0.0], np.cumsum(hops)])
     # The last block may reach past the end; BS.1770 divides by the whole block, and so does pyloudnorm.
-    return sums / (BLOCK_S * rate)
+    blocks: npt.NDArray[np.float64] = (total[_HOPS_PER_BLOCK:] - total[:-_HOPS_PER_BLOCK]) / (BLOCK_S * rate)
+    return blocks
 
 
 def _to_lufs(power: float) -> float:

@@ -21,8 +21,8 @@ def accept_speech(samples: Samples, rate: int, text: str, params: SynthesiseSpee
         silent: no samples, or digital silence only.
         too_quiet: the speech's RMS is below `min_level_dbfs`; a recogniser would hear words in noise.
         clipped: more than `max_clipped_share` of the samples are at full scale.
-        too_fast, too_slow: seconds per character of the text out of bounds (a digit counts as four characters).
         inner_silence: a pause longer than `max_inner_silence_s`.
+        too_fast, too_slow: seconds per character of the text out of bounds (a digit counts as four characters).
     """
     if not np.all(np.isfinite(samples)):
         return RowFault("not_finite", "the samples are not all finite numbers")
@@ -36,13 +36,13 @@ def accept_speech(samples: Samples, rate: int, text: str, params: SynthesiseSpee
     clipped = measure_clipped_share(speech)
     if clipped > params.max_clipped_share:
         return RowFault("clipped", f"{clipped:.2%} of the samples are at full scale")
+    if trimmed.longest_silence_s > params.max_inner_silence_s:
+        return RowFault("inner_silence", f"a pause of {trimmed.longest_silence_s:.2f} s")
     duration_s, characters = len(speech) / rate, count_spoken_characters(text)
     if duration_s < params.min_seconds_per_character * characters:
         return RowFault("too_fast", f"{duration_s:.2f} s for {characters} characters")
     if duration_s > params.max_seconds_per_character * characters + params.slow_allowance_s:
         return RowFault("too_slow", f"{duration_s:.2f} s for {characters} characters")
-    if trimmed.longest_silence_s > params.max_inner_silence_s:
-        return RowFault("inner_silence", f"a pause of {trimmed.longest_silence_s:.2f} s")
     return speech
 
 

@@ -57,7 +57,7 @@ def apply_room(samples: Samples, response: Samples) -> Samples:
     from scipy.signal import fftconvolve
 
     direct = response[int(np.argmax(np.abs(response))) :]
-    wet = fftconvolve(samples, direct).astype(np.float32)
+    wet: Samples = fftconvolve(samples, direct).astype(np.float32)
     before, after = _sum_squares(samples), _sum_squares(wet)
     return wet * np.float32((before / after) ** 0.5) if after > 0 else wet
 

@@ -6,7 +6,6 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,8 +58,7 @@ class FakeTextEngine:
 
     def __init__(
         self,
-        config: FakeTextConfig | None = None,  # noqa: ARG002 - all adapters are built alike
-        resolve_model: Callable[[str], Path] | None = None,  # noqa: ARG002
+        config: FakeTextConfig | None = None,  # noqa: ARG002 - adapters are built alike
         *,
         taxonomy: Taxonomy | None = None,
         fail_with: Callable[[TextRequest], RowFault | None] | None = None,

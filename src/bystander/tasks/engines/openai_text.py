@@ -121,6 +121,8 @@ class OpenAiTextEngine:
         future = self._submit(lambda: self._generate_all(requests, on_reply))
         try:
             return future.result()
+        except concurrent.futures.CancelledError as exc:
+            raise EngineSetupError(f"text engine {self._config.model!r} was closed while it answered") from exc
         except BaseException:
             future.cancel()
             raise

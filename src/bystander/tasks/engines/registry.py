@@ -39,7 +39,8 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     OnnxVerifierConfig: ("onnx_verifier", "OnnxSpeakerVerifier"),
     FakeVerifierConfig: ("fake_speech", "FakeVerifier"),
 }
-"""Module and class of each adapter that is made from its configuration and a `ResolveModel`."""
+"""Module and class of each adapter that is made from its configuration and, unless it is a fake, a `ResolveModel`."""
+_FAKES = (FakeTextConfig, FakeSpeechConfig, FakeRecogniserConfig, FakeVerifierConfig)
 
 
 def open_text_engine(
@@ -89,7 +90,8 @@ def open_verifier(config: VerifierConfig, resolve_model: ResolveModel) -> Speake
 
 
 def _open(config: Any, resolve_model: ResolveModel) -> Any:
-    return _find_adapter(*_ADAPTERS[type(config)])(config, resolve_model)
+    adapter = _find_adapter(*_ADAPTERS[type(config)])
+    return adapter(config) if isinstance(config, _FAKES) else adapter(config, resolve_model)
 
 
 def _find_adapter(module: str, name: str) -> Any:

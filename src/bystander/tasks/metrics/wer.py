@@ -22,7 +22,7 @@ def measure_wer(reference: str, hypothesis: str, language: str = "en") -> WordEr
     An empty reference counts as one word: the rate is 0 if the hypothesis is empty too, else its number of words.
 
     The normalised rate counts a run of differing words as right if both sides spell the same when joined ("wi fi" and
-    "wifi", "7 30" and "730"), takes a full hour with or without its "o'clock" ("7:00"), and is the lower of two readings:
+    "wifi", "7 30" and "730"), takes "7:00" as seven with or without "o'clock", and is the lower of two readings:
     contractions written out ("it's", "it is"), or apostrophes dropped ("it's", "its").
     """
     raw = _rate(_count_errors(reference.split(), hypothesis.split()), reference)
@@ -56,6 +56,8 @@ def _count_errors(reference: Sequence[str], hypothesis: Sequence[str], respaced:
     """Return the number of word errors of the best alignment; with `respaced`, spaces alone are no error."""
     if not reference or not hypothesis:
         return max(len(reference), len(hypothesis))
+    if reference == hypothesis:
+        return 0
     import jiwer
 
     chunks = jiwer.process_words(" ".join(reference), " ".join(hypothesis)).alignments[0]

@@ -6,6 +6,9 @@ from importlib import import_module
 
 from bystander.schemas.stages import Stage
 
+QUERY_STAGES: tuple[str, ...] = ("normalise_queries",)
+"""What every query passes before rows are drawn from it."""
+
 PAIR_STAGES: tuple[str, ...] = (
     "draw_scenarios",
     "write_interruptions",

@@ -9,7 +9,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from bystander.schemas.engines import RecognitionReply, RecognitionRequest, RowFault, Samples, SpeechReply, SpeechRequest
+from bystander.schemas.engines import (
+    RecognitionReply,
+    RecognitionRequest,
+    RowFault,
+    Samples,
+    SpeechReply,
+    SpeechRequest,
+)
 from bystander.schemas.identity import derive_seed
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.tpi import SYNTHESISED, VOICED
@@ -60,7 +67,7 @@ def synthesise_speech(rows: pa.Table, context: StageContext) -> StageOutput:
         not_finite, silent, too_quiet, clipped, too_fast, too_slow, inner_silence: see `tasks.audio.speech_checks`.
         nothing_recognised: the recogniser found no words.
         misrecognised: the normalised word error rate is above `max_wer`; raw_output is what was recognised.
-        empty_text, text_too_long, unspeakable_text: the engine's reasons, passed on.
+        empty_text, text_too_long_to_speak, unsupported_language: the engines' own reasons, passed on.
         speech_engine_fault, recogniser_fault: another fault of an engine; its own reason is in the detail.
 
     Raises:
@@ -92,17 +99,17 @@ def plan_tracks(index: int, row: dict[str, Any]) -> list[_Track]:
     common = {"row": index, "row_id": row["id"], "language": row["language"]}
     primary, third_party = row["primary_text"], row["third_party_text"]
     if row["n_speakers"] == 1:
-        text = join_transcript(primary, third_party)
-        return [_Track(**common, speaker="primary", voice=row["primary_voice"], text=text, spoken=_speak_on(text))]
+        text, spoken = join_transcript(primary, third_party), _speak_on(primary, third_party)
+        return [_Track(**common, speaker="primary", voice=row["primary_voice"], text=text, spoken=spoken)]
     return [
         _Track(**common, speaker="primary", voice=row["primary_voice"], text=primary, spoken=primary),
         _Track(**common, speaker="third_party", voice=row["third_party_voice"], text=third_party, spoken=third_party),
     ]
 
 
-def _speak_on(text: str) -> str:
-    """Return the transcript as one person says it: where the primary was cut off ("..."), a short pause instead."""
-    return re.sub(r"[,;:\s]*(?:\.{2,}|…)\s*(?=\S)", ", ", text)
+def _speak_on(primary_text: str, third_party_text: str) -> str:
+    """Return both texts as one person says them: where the primary was cut off ("..."), a short pause instead."""
+    return join_transcript(re.sub(r"[\s,;:]*(?:\.{2,}|…)$", ",", primary_text.strip()), third_party_text)
 
 
 def _attempt(
@@ -128,13 +135,11 @@ def _attempt(
     recognised = dict(zip(heard_at, heard, strict=True))
     outcomes: list[dict[str, Any] | RowFault] = []
     for i, (track, candidate) in enumerate(zip(tracks, checked, strict=True)):
-        outcome: dict[str, Any] | RowFault
-        if isinstance(candidate, RowFault):
-            outcome = candidate
-        else:
-            outcome = _judge(track, candidate, recognised[i], params)
+        outcome = candidate if isinstance(candidate, RowFault) else _judge(track, candidate, recognised[i], params)
         if isinstance(outcome, RowFault):
-            detail = f"{track.speaker}, attempt {attempt + 1} of {params.max_attempts}, {track.text!r}: {outcome.detail}"
+            detail = (
+                f"{track.speaker}, attempt {attempt + 1} of {params.max_attempts}, {track.text!r}: {outcome.detail}"
+            )
             outcomes.append(replace(outcome, detail=detail))
         else:
             outcomes.append({**outcome, "attempts": attempt + 1, "tts_seed": seeds[i]})
@@ -202,8 +207,8 @@ _REASONS = CHECK_REASONS | {
     "nothing_recognised",
     "misrecognised",
     "empty_text",
-    "text_too_long",
-    "unspeakable_text",
+    "text_too_long_to_speak",
+    "unsupported_language",
     "speech_engine_fault",
     "recogniser_fault",
 }
