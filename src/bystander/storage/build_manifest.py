@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import bystander
 from bystander.schemas.errors import BuildError
-from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
 from bystander.storage.filesystem import Store
 
 MANIFEST_NAME = "manifest.json"
@@ -213,14 +212,6 @@ def count_rows(batches: Iterable[pa.Table | pa.RecordBatch]) -> RowCounts:
     for batch in batches:
         counter.add(batch)
     return counter.finish()
-
-
-def count_stratum(counts: RowCounts, quota: Quota) -> int:
-    """Return the rows that a quota is about."""
-    if quota.scenario is None:
-        return counts.by_label.get(quota.label or "", 0)
-    labels = [quota.label] if quota.label else [key for key in counts.by_label if key != HARD_NEGATIVE_LABEL]
-    return sum(counts.by_label_and_scenario.get(label, {}).get(quota.scenario, 0) for label in labels)
 
 
 def list_package_versions(names: Sequence[str] = PACKAGES) -> dict[str, str]:
