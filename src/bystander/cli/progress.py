@@ -19,7 +19,6 @@ class ProgressDisplay:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render, transient=False)
         self._phase = "starting"
         self._order: list[str] = []
         self._waiting: Counter[str] = Counter()
@@ -30,6 +29,7 @@ class ProgressDisplay:
         self._accepted: dict[str, int] = {}
         self._wanted: dict[str, int] = {}
         self._started = time.monotonic()
+        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render, transient=False)
 
     def __enter__(self) -> ProgressDisplay:
         if self._console.is_terminal:

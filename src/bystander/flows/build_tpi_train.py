@@ -180,7 +180,6 @@ class _Build:
         pairs, singles = set(selection.pairs), set(selection.hard_negatives)
         spare_pairs = set(self.pairs.summary()["id"].to_pylist()) - pairs
         spare_singles = set(self.singles.summary()["id"].to_pylist()) - singles
-        twins = {**selection.twins, **{twin: row_id for row_id, twin in selection.twins.items()}}
         return TpiRows(
             pairs=self.pairs.read_rows(self.environment, pairs),
             n_pairs=len(pairs),
@@ -190,5 +189,5 @@ class _Build:
                 self.pairs.read_rows(self.environment, spare_pairs),
                 self.singles.read_rows(self.environment, spare_singles),
             ),
-            twins=twins,
+            twins=selection.twins,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from bystander.storage.parts import Partition
 from bystander.storage.shards import ShardWriter, write_table
 from bystander.storage.stage_results import StageResult, read_rejects
 from bystander.tasks.environment import StageEnvironment
+from bystander.tasks.report_tpi import write_report
 from bystander.tasks.stages import get_stage
 from bystander.tasks.stages.finalise_rows import finalise_rows
 
@@ -48,7 +48,7 @@ class TpiRows:
     n_singles: int
     surplus: Iterator[pa.Table]
     twins: Mapping[str, str]
-    """For each selected row with a twin, in both directions: the twin's id."""
+    """For each selected hard negative, its two-speaker row."""
 
 
 @dataclass(slots=True)
@@ -102,11 +102,11 @@ def publish_tpi(
         role: EngineInfo(**environment.engine(role).identity.describe())
         for role in ("writer", "judge", "speech", "recogniser", "verifier")
     }
-    described = json.dumps({role: info.model_dump() for role, info in engines.items()}, sort_keys=True)
+    described = {role: info.model_dump() for role, info in engines.items()}
     counter = RowCounter()
     with ShardWriter(store, "data", split, FINAL, sampling_rate=sampling_rate, shard_mib=config.shard_mib) as writer:
         for batch in interleave(rows.pairs, rows.n_pairs, rows.singles, rows.n_singles):
-            final = finalise_rows(batch, split=split, seed=config.seed, engines=described, twins=rows.twins)
+            final = finalise_rows(batch, split, config.seed, described, rows.twins)
             counter.add(final)
             writer.write(final)
     rejects, stages = _write_rejects(store, environment.store, runs, rows, sampling_rate)
@@ -136,6 +136,7 @@ def publish_tpi(
         shards=tuple(writer.shards),
         rejects=tuple(rejects),
     )
+    write_report(store, manifest, config.report_rows)
     write_card(store, manifest)
     write_manifest(store, manifest)
     return manifest

@@ -77,7 +77,7 @@ def _normalise(text: str | None, language: str, fault: str | None, params: Norma
     return make_speakable(text, params)
 
 
-NORMALISE_QUERIES = Stage(
+STAGE = Stage(
     name="normalise_queries",
     version=1,
     reads=RAW_QUERY,
