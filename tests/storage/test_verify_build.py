@@ -116,12 +116,15 @@ def test_counts_quotas_and_stages_that_do_not_add_up(tmp_path: Path, rows: list[
     quotas = (
         Quota(label="ignorable", asked=3, got=4),
         Quota(label="actionable", scenario="priority_alert", asked=9, got=9),
+        Quota(scenario="priority_alert", asked=9, got=4),
+        Quota(scenario="simple_correction_with_alternative", asked=9, got=5),
     )
     write_build(tmp_path, rows, counts=counts, stages=stages, quotas=quotas)
     assert set(verify_texts(tmp_path)) == {
         "manifest.json: counts.by_label says 7 for actionable, the shards have 4.",
         "manifest.json: quotas have 4 rows of ignorable where 3 were asked for.",
         "manifest.json: quotas says 9 rows of actionable in priority_alert, the shards have 2.",
+        "manifest.json: quotas says 5 rows of simple_correction_with_alternative, the shards have 4.",
         "manifest.json: stage normalise_queries: 99 rows in, but 9 kept and 2 rejected.",
         "manifest.json: stage check_realism: says 0 rejected as unrealistic, the rejects have 1.",
     }

@@ -98,7 +98,7 @@ def show_key(key: str) -> Markup:
 def _choose_bounds(values: np.ndarray, bins: int) -> tuple[float, float, float]:
     """Return the lowest edge, the highest, and a step of 1, 2, 2.5 or 5 times a power of ten."""
     low, high = float(values.min()), float(values.max())
-    span = max(high - low, 1e-3, abs(high) * 1e-3)
+    span = max(high - low, 0.05, abs(high) * 1e-3)
     raw = span / bins
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)

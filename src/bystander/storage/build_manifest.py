@@ -133,6 +133,11 @@ class Quota(_Section):
     got: int = Field(ge=0)
 
     @property
+    def stratum(self) -> str:
+        """The stratum in words."""
+        return " in ".join(name for name in (self.label, self.scenario) if name) or "all rows"
+
+    @property
     def missing(self) -> int:
         return max(0, self.asked - self.got)
 

@@ -187,7 +187,7 @@ def _check_quotas(manifest: BuildManifest, found: RowCounts) -> Iterator[Finding
             and quota.scenario in (None, scenario)
             and not (quota.label is None and label == HARD_NEGATIVE_LABEL)
         )
-        stratum = " in ".join(name for name in (quota.label, quota.scenario) if name) or "all rows"
+        stratum = quota.stratum
         if rows != quota.got:
             yield Finding(MANIFEST_NAME, f"says {quota.got} rows of {stratum}, the shards have {rows}", field="quotas")
         if quota.got > quota.asked:
