@@ -39,7 +39,7 @@ class LlamaCppServer:
         # Spinning OpenMP threads starve whatever else runs here. Read once, when the library is loaded.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         try:
-            import xllamacpp  # noqa: PLC0415 - loads 34 MB of native code
+            import xllamacpp
         except ImportError as exc:
             raise EngineSetupError("llama.cpp server: install the package xllamacpp") from exc
         config = self._config

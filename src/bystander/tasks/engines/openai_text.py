@@ -147,7 +147,7 @@ class OpenAiTextEngine:
             return asyncio.run_coroutine_threadsafe(start(), self._loop)
 
     def _open_client(self) -> AsyncOpenAI:
-        import openai  # noqa: PLC0415 - the command line must start without it
+        import openai
 
         return openai.AsyncOpenAI(
             base_url=self._config.base_url,
@@ -269,7 +269,7 @@ class OpenAiTextEngine:
         repair: bool = False,
         schema: Mapping[str, Any] | None = None,
     ) -> _Answer | RowFault:
-        import openai  # noqa: PLC0415
+        import openai
 
         assert self._client is not None
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
