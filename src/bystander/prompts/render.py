@@ -38,6 +38,7 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
         return False
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        del context, left, right
         raise SecurityError(f"the operator {operator} is not allowed in a template")
 
 

@@ -52,7 +52,7 @@ def build_hard_negatives(rows: pa.Table, context: StageContext) -> StageOutput:
             top_p=params.reply.top_p,
         )
 
-    def accept(row: Row, reply: TextReply) -> Mapping[str, Any] | RowFault:
+    def accept(_: Row, reply: TextReply) -> Mapping[str, Any] | RowFault:
         text = read_reply(reply, [item.key for item in context.pack.classes], params.reply.max_words)
         if isinstance(text, RowFault):
             return text

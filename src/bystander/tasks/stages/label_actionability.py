@@ -26,8 +26,8 @@ def label_actionability(rows: pa.Table, context: StageContext) -> StageOutput:
     """Ask the judge of every class but the last whether the interruption meets its criteria; the last is the default.
 
     A class's score is the probability of Yes, shifted so that its threshold becomes 0.5. The highest score wins; the
-    last class has 1 minus the highest of the others, and loses a tie. The kind is the judge's most probable letter. The judge sees the
-    complete request, since the label is about the words that were meant.
+    last class has 1 minus the highest of the others, and loses a tie. The kind is the judge's most probable letter.
+    The judge sees the complete request, since the label is about the words that were meant.
 
     Columns read: primary_complete, third_party_text. Columns written: label, kind, label_score.
 
@@ -67,7 +67,7 @@ def _choose_class(
     return {"label": label, "label_score": score}
 
 
-def _choose_kinds(rows: Sequence[Row], item: PackClass, context: StageContext) -> list[str | None | RowFault]:
+def _choose_kinds(rows: Sequence[Row], item: PackClass, context: StageContext) -> list[str | RowFault | None]:
     if len(item.kinds) < 2 or not rows:
         return [item.kinds[0].key if item.kinds else None for _ in rows]
     letters = tuple(string.ascii_uppercase[: len(item.kinds)])
@@ -82,7 +82,7 @@ def _choose_kinds(rows: Sequence[Row], item: PackClass, context: StageContext) -
         )
         for row in rows
     ]
-    kinds: list[str | None | RowFault] = []
+    kinds: list[str | RowFault | None] = []
     for scores in score_options(context.judge, requests):
         if isinstance(scores, RowFault):
             kinds.append(scores)

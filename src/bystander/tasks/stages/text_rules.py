@@ -16,43 +16,352 @@ _WORD = re.compile(r"[A-Za-z0-9]+(?:'[A-Za-z]+)*")
 _SPEAKABLE = re.compile(r"[A-Za-z0-9.,?! ]|(?<=[A-Za-z0-9])'(?=[A-Za-z])")
 _STRAIGHTENED = str.maketrans({"\u2019": "'", "\u2018": "'", "\u2026": ELLIPSIS, "\u00a0": " "})
 
+_ENDINGS: Final = ("ing", "ies", "es", "ed", "s", "e", "y")
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
 # Words that say nothing of what a text is about. Contractions stand without their apostrophe.
 _FUNCTION_WORDS: Final = frozenset(
-    """a about actually after again ah all already also am an and any anything are arent around as at back be because
-    been before being better but by can cant could couldnt did didnt do does doesnt doing done dont down each else even
-    ever every for from get gets getting give go going gonna good got great had has hasnt have havent having he hello her here
-    hes hey hi him his hold hows how however i id if ill im in instead into is isnt it its ive just keep kind know last
-    let lets like little ll look lot made make makes many may maybe me mean might mind mine more most much must my myself
-    need needs never new next nice no not nothing now of off oh ok okay on once one only or other our out over own
-    perfect please put quite rather re really right said same say says see shall she shes should so some someone
-    something soon sorry still such sure take tell than thank thanks that thats the their them then there theres these
-    they theyre thing things think this those though through till time to today too try um uh up us use used ve very
-    wait want wants was way we well went were weve what whats when where which while who whos why will with without
-    wont would yeah yes yet you youd youll your youre yourself""".split()
+    [
+        "a",
+        "about",
+        "actually",
+        "after",
+        "again",
+        "ah",
+        "all",
+        "already",
+        "also",
+        "am",
+        "an",
+        "and",
+        "any",
+        "anything",
+        "are",
+        "arent",
+        "around",
+        "as",
+        "at",
+        "back",
+        "be",
+        "because",
+        "been",
+        "before",
+        "being",
+        "better",
+        "but",
+        "by",
+        "can",
+        "cant",
+        "could",
+        "couldnt",
+        "did",
+        "didnt",
+        "do",
+        "does",
+        "doesnt",
+        "doing",
+        "done",
+        "dont",
+        "down",
+        "each",
+        "else",
+        "even",
+        "ever",
+        "every",
+        "for",
+        "from",
+        "get",
+        "gets",
+        "getting",
+        "give",
+        "go",
+        "going",
+        "gonna",
+        "good",
+        "got",
+        "great",
+        "had",
+        "has",
+        "hasnt",
+        "have",
+        "havent",
+        "having",
+        "he",
+        "hello",
+        "her",
+        "here",
+        "hes",
+        "hey",
+        "hi",
+        "him",
+        "his",
+        "hold",
+        "hows",
+        "how",
+        "however",
+        "i",
+        "id",
+        "if",
+        "ill",
+        "im",
+        "in",
+        "instead",
+        "into",
+        "is",
+        "isnt",
+        "it",
+        "its",
+        "ive",
+        "just",
+        "keep",
+        "kind",
+        "know",
+        "last",
+        "let",
+        "lets",
+        "like",
+        "little",
+        "ll",
+        "look",
+        "lot",
+        "made",
+        "make",
+        "makes",
+        "many",
+        "may",
+        "maybe",
+        "me",
+        "mean",
+        "might",
+        "mind",
+        "mine",
+        "more",
+        "most",
+        "much",
+        "must",
+        "my",
+        "myself",
+        "need",
+        "needs",
+        "never",
+        "new",
+        "next",
+        "nice",
+        "no",
+        "not",
+        "nothing",
+        "now",
+        "of",
+        "off",
+        "oh",
+        "ok",
+        "okay",
+        "on",
+        "once",
+        "one",
+        "only",
+        "or",
+        "other",
+        "our",
+        "out",
+        "over",
+        "own",
+        "perfect",
+        "please",
+        "put",
+        "quite",
+        "rather",
+        "re",
+        "really",
+        "right",
+        "said",
+        "same",
+        "say",
+        "says",
+        "see",
+        "shall",
+        "she",
+        "shes",
+        "should",
+        "so",
+        "some",
+        "someone",
+        "something",
+        "soon",
+        "sorry",
+        "still",
+        "such",
+        "sure",
+        "take",
+        "tell",
+        "than",
+        "thank",
+        "thanks",
+        "that",
+        "thats",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "theres",
+        "these",
+        "they",
+        "theyre",
+        "thing",
+        "things",
+        "think",
+        "this",
+        "those",
+        "though",
+        "through",
+        "till",
+        "time",
+        "to",
+        "today",
+        "too",
+        "try",
+        "um",
+        "uh",
+        "up",
+        "us",
+        "use",
+        "used",
+        "ve",
+        "very",
+        "wait",
+        "want",
+        "wants",
+        "was",
+        "way",
+        "we",
+        "well",
+        "went",
+        "were",
+        "weve",
+        "what",
+        "whats",
+        "when",
+        "where",
+        "which",
+        "while",
+        "who",
+        "whos",
+        "why",
+        "will",
+        "with",
+        "without",
+        "wont",
+        "would",
+        "yeah",
+        "yes",
+        "yet",
+        "you",
+        "youd",
+        "youll",
+        "your",
+        "youre",
+        "yourself",
+    ]
 )
 _NUMBER_WORDS: Final = frozenset(
-    """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million half quarter first
-    second third oclock am pm""".split()
+    [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+        "thirty",
+        "forty",
+        "fifty",
+        "sixty",
+        "seventy",
+        "eighty",
+        "ninety",
+        "hundred",
+        "thousand",
+        "million",
+        "half",
+        "quarter",
+        "first",
+        "second",
+        "third",
+        "oclock",
+        "am",
+        "pm",
+    ]
 )
 # Words of asking an assistant that a rewrite may add, drop or swap: "put on" for "play", "show me" for "what is".
-_ASKING_WORDS: Final = frozenset(
-    """add ask assistant call check display explain find inform list open play remind set show start stop turn switch
-    olly siri alexa google robot computer want""".split()
+_ASKING_STEMS: Final = frozenset(
+    _stem(word)
+    for word in [
+        "add",
+        "ask",
+        "assistant",
+        "call",
+        "check",
+        "display",
+        "explain",
+        "find",
+        "inform",
+        "list",
+        "open",
+        "play",
+        "remind",
+        "set",
+        "show",
+        "start",
+        "stop",
+        "turn",
+        "switch",
+        "olly",
+        "siri",
+        "alexa",
+        "google",
+        "robot",
+        "computer",
+    ]
 )
 
 _REFUSAL = re.compile(
     r"\b(?:i(?:'m| am) (?:sorry|afraid|unable|not able)|i (?:can(?:'t|not| not)|could(?:n't| not)|won't|will not) "
-    r"(?:assist|help|do that|provide|answer|fulfil|comply|access|perform|order|make|book|play|set)|as an? (?:ai|assistant|language model)"
+    r"(?:assist|help|do that|provide|answer|fulfil|comply|access|perform|order|make|book|play|set)"
+    r"|as an? (?:ai|assistant|language model)"
     r"|i do(?:n't| not) have (?:access|the ability)|unable to (?:assist|help))\b",
     re.IGNORECASE,
 )
 _ASSISTANT_SPEECH = re.compile(
-    r"^(?:(?:sure|okay|ok|certainly|of course|absolutely|alright|got it|done)[,.!]? (?:i(?:'ll| will|'m| am| can|'ve)|here|your|the|let me|setting|"
-    r"playing|adding|calling|turning|ordering|booking|searching|looking)|here(?:'s| is| are) (?:the|your|a|some)|"
-    r"(?:setting|playing|adding|calling|turning|ordering|booking|searching|sending|opening) (?:the|your|a|an|up|for|on|off|it)\b)"
-    r"|\bhow (?:can|may) i (?:help|assist)|\bi can (?:help|assist) you\b|\bwould you like me to\b|\bshall i (?:set|play|add|book|order|call)\b"
-    r"|\b(?:has|have) been (?:set|added|booked|scheduled|ordered|sent|updated)\b|\bas requested\b|\blet me know if\b",
+    r"^(?:(?:sure|okay|ok|certainly|of course|absolutely|alright|got it|done)[,.!]? "
+    r"(?:i(?:'ll| will|'m| am| can|'ve)|here|your|the|let me|setting|playing|adding|calling|turning|ordering|booking|"
+    r"searching|looking)|here(?:'s| is| are) (?:the|your|a|some)|"
+    r"(?:setting|playing|adding|calling|turning|ordering|booking|searching|sending|opening) "
+    r"(?:the|your|a|an|up|for|on|off|it)\b)"
+    r"|\bhow (?:can|may) i (?:help|assist)|\bi can (?:help|assist) you\b|\bwould you like me to\b"
+    r"|\bshall i (?:set|play|add|book|order|call)\b|\bas requested\b|\blet me know if\b"
+    r"|\b(?:has|have) been (?:set|added|booked|scheduled|ordered|sent|updated)\b",
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"[{}\[\]<>|`*#_\\]|\bjson\b|\n", re.IGNORECASE)
@@ -62,9 +371,11 @@ _ROLE_LABELS = re.compile(
     re.IGNORECASE,
 )
 _OTHER_PERSON = re.compile(
-    r"\b(?:someone|somebody|the (?:other )?person|another person|other (?:person|speaker|voice)|your (?:friend|companion|partner|guest)|"
-    r"(?:they|he|she|people) (?:said|says|say|mentioned|mentions|suggested|suggests|want|wants|think|thinks|added|asked)|i (?:just )?(?:over)?heard|"
-    r"with you (?:said|says|mentioned|suggested)|was (?:said|mentioned|suggested)|near(?:by)? you)\b",
+    r"\b(?:someone|somebody|the (?:other )?person|another person|other (?:person|speaker|voice)|"
+    r"your (?:friend|companion|partner|guest)|"
+    r"(?:they|he|she|people) (?:said|says?|mentioned|mentions|suggested|suggests|wants?|thinks?|added|asked)|"
+    r"i (?:just )?(?:over)?heard|with you (?:said|says|mentioned|suggested)|was (?:said|mentioned|suggested)|"
+    r"near(?:by)? you)\b",
     re.IGNORECASE,
 )
 
@@ -81,7 +392,7 @@ def clean_spoken_text(text: str, keep_apostrophes: bool) -> str:
 
 
 def is_speakable(text: str) -> bool:
-    """Whether `text` holds only letters, digits, apostrophes inside words, spaces and . , ? ! - and one letter at least."""
+    """Whether `text` has a letter, and holds only letters, digits, spaces, . , ? ! and apostrophes inside words."""
     return bool(re.search("[A-Za-z]", text)) and not _SPEAKABLE.sub("", text)
 
 
@@ -98,13 +409,6 @@ def list_content_words(text: str) -> list[str]:
         for word in words
         if word not in _FUNCTION_WORDS and word not in _NUMBER_WORDS and not any(c.isdigit() for c in word)
     ]
-
-
-def _stem(word: str) -> str:
-    for ending in ("ing", "ies", "es", "ed", "s", "e", "y"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
-    return word
 
 
 # ---- the cut ----------------------------------------------------------------------------------------------------
@@ -153,8 +457,8 @@ def keeps_meaning(request: str, rewritten: str, supplied: str = "") -> bool:
     At least two thirds of the request's content words (a half, if it has one or two) are in `rewritten` or in
     `supplied`, and no more than half of the rewrite's content words, and at most 5, are new.
     """
-    wanted = set(list_content_words(request)) - _ASKING_WORDS
-    given = set(list_content_words(rewritten)) - _ASKING_WORDS
+    wanted = set(list_content_words(request)) - _ASKING_STEMS
+    given = set(list_content_words(rewritten)) - _ASKING_STEMS
     found = given | set(list_content_words(supplied))
     lost = [word for word in wanted if word not in found and not _has_relative(word, found)]
     new = [word for word in given - wanted if not _has_relative(word, wanted)]

@@ -24,7 +24,8 @@ NAME = "write_replies"
 def write_replies(rows: pa.Table, context: StageContext) -> StageOutput:
     """Write the assistant's reply to what it heard: the request as spoken (cut, where it was) and the remark.
 
-    Columns read: primary_text, third_party_text, label, kind. Columns written: reply, reply_attempts, pack, pack_digest.
+    Columns read: primary_text, third_party_text, label, kind. Columns written: reply, reply_attempts, pack,
+    pack_digest.
 
     Reject reasons: those of the last of `max_attempts` tries.
         reply_has_markup, reply_leaks_label, reply_refuses, reply_repeats_itself, reply_has_too_many_words: see
