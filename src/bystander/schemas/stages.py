@@ -93,7 +93,6 @@ class Stage:
     engines: tuple[EngineRole, ...] = ()
     uses: tuple[str, ...] = ()
     text_tasks: tuple[str, ...] = ()
-    uses_pack: bool = False
     writes_pack: bool = False
     """Whether the pack's own digest ends up in the rows."""
     uses_taxonomy: bool = False

@@ -9,7 +9,7 @@ from bystander.schemas.identity import make_id
 from bystander.schemas.stages import StageContext
 from bystander.schemas.tpi import RAW_QUERY
 from bystander.schemas.tpi_params import NormaliseQueries
-from bystander.tasks.stages.normalise_queries import NORMALISE_QUERIES
+from bystander.tasks.stages.normalise_queries import STAGE
 
 FOLDERS = [parent / "shared/data/queries" for parent in Path(__file__).resolve().parents]
 QUERIES = next((folder for folder in FOLDERS if folder.exists()), FOLDERS[0])
@@ -28,7 +28,7 @@ def make_rows(*texts, language="en"):
 
 
 def test_keeps_and_names_requests():
-    kept = NORMALISE_QUERIES(make_rows("play jazz at 5pm"), make_context()).kept.to_pylist()
+    kept = STAGE(make_rows("play jazz at 5pm"), make_context()).kept.to_pylist()
     assert kept == [
         {
             "query_source": "q.txt",
@@ -49,7 +49,7 @@ def test_unreadable_rows_keep_their_fault():
         ],
         RAW_QUERY,
     )
-    rejected = NORMALISE_QUERIES(rows, make_context()).rejected.to_pylist()
+    rejected = STAGE(rows, make_context()).rejected.to_pylist()
     assert [(row["reject_reason"], row["reject_detail"]) for row in rejected] == [
         ("unreadable_row", "is not valid JSON"),
         ("unreadable_row", "has no text"),
@@ -57,7 +57,7 @@ def test_unreadable_rows_keep_their_fault():
 
 
 def test_the_first_of_equal_requests_stays():
-    output = NORMALISE_QUERIES(make_rows("play jazz", "stop it", "Play  JAZZ!", "play jazz, please"), make_context())
+    output = STAGE(make_rows("play jazz", "stop it", "Play  JAZZ!", "play jazz, please"), make_context())
     assert output.kept["query_line"].to_pylist() == [1, 2, 4]
     (lost,) = output.rejected.to_pylist()
     assert (lost["query_line"], lost["reject_reason"]) == (3, "duplicate")
@@ -66,19 +66,19 @@ def test_the_first_of_equal_requests_stays():
 
 def test_duplicates_are_found_between_files_of_one_name():
     rows = pa.concat_tables([make_rows("play jazz"), make_rows("play jazz")])
-    assert NORMALISE_QUERIES(rows, make_context()).rejected["reject_reason"].to_pylist() == ["duplicate"]
+    assert STAGE(rows, make_context()).rejected["reject_reason"].to_pylist() == ["duplicate"]
 
 
 def test_languages():
-    rejected = NORMALISE_QUERIES(make_rows("play jazz", language="de"), make_context()).rejected.to_pylist()
+    rejected = STAGE(make_rows("play jazz", language="de"), make_context()).rejected.to_pylist()
     assert rejected[0]["reject_reason"] == "wrong_language"
     assert rejected[0]["reject_detail"] == "is marked as 'de'; kept are en"
     with pytest.raises(ConfigError, match="no rules for zh"):
-        NORMALISE_QUERIES(make_rows("play jazz"), make_context(languages=("en", "zh")))
+        STAGE(make_rows("play jazz"), make_context(languages=("en", "zh")))
 
 
 def test_no_rows():
-    output = NORMALISE_QUERIES(make_rows(), make_context())
+    output = STAGE(make_rows(), make_context())
     assert (len(output.kept), len(output.rejected)) == (0, 0)
 
 
@@ -94,7 +94,7 @@ def test_no_rows():
 def test_real_queries(name, kept, reasons):
     lines = [json.loads(line) for line in (QUERIES / f"{name}.jsonl").read_text("utf-8").splitlines()]
     rows = pa.concat_tables([make_rows(line["text"], language=line["lang"]) for line in lines])
-    output = NORMALISE_QUERIES(rows, make_context())
+    output = STAGE(rows, make_context())
     counts = {}
     for reason in output.rejected["reject_reason"].to_pylist():
         counts[reason] = counts.get(reason, 0) + 1
@@ -104,6 +104,6 @@ def test_real_queries(name, kept, reasons):
 @pytest.mark.skipif(not QUERIES.exists(), reason="the shared development data is not here")
 def test_chinese_is_told_by_its_script_where_it_is_not_marked():
     lines = [json.loads(line) for line in (QUERIES / "xsid_zh.jsonl").read_text("utf-8").splitlines()]
-    output = NORMALISE_QUERIES(make_rows(*(line["text"] for line in lines)), make_context())
+    output = STAGE(make_rows(*(line["text"] for line in lines)), make_context())
     assert set(output.rejected["reject_reason"].to_pylist()) == {"wrong_language"}
     assert len(output.kept) == 0

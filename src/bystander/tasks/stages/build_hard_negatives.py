@@ -95,5 +95,7 @@ STAGE = Stage(
     run=build_hard_negatives,
     params_type=BuildHardNegatives,
     engines=("writer",),
-    uses_pack=True,
+    uses=("id", "primary_text", "third_party_text", "ambiguity_score", "reply", "reply_attempts", "kind", "label", "pack", "pack_digest", "n_speakers", "third_party_voice", "twin_id",),
+    text_tasks=(WRITE_ONE_SPEAKER_REPLY.name,),
+    writes_pack=True,
 )

@@ -53,6 +53,7 @@ DRAW_SCENARIOS = Stage(
     reasons=frozenset({"no_stratum_left"}),
     run=draw_scenarios,
     params_type=DrawScenarios,
+    uses=("query_id", "draw"),
     uses_taxonomy=True,
 )
 STAGE = DRAW_SCENARIOS
