@@ -27,7 +27,7 @@ _LATEX_COMMANDS = (
     "right|d?dot|hat|bar|vec|partial|nabla|forall|exists|ldots|cdots|quad"
 )
 _LATEX = (
-    (re.compile(rf"\\(?:{_LATEX_COMMANDS})(?![A-Za-z])|\\[\[(]|\$\$|\$[^$\n]*[\\^_=][^$\n]*\$|\$[a-z]\$"), "LaTeX"),
+    (re.compile(rf"\\(?:{_LATEX_COMMANDS})(?![A-Za-z])|\\[\[(]|\$\$|\$(?![\s{{$])[^$\n\"';]*[\\^_=][^$\n\"';]*(?<!\s)\$(?!\w)|\$[a-z]\$"), "LaTeX"),
 )
 _MARKUP = (
     (re.compile(r"\\[A-Za-z]{2,}"), "a command that begins with a backslash"),
