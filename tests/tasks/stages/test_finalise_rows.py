@@ -11,21 +11,33 @@ from bystander.tasks.stages.finalise_rows import finalise_rows
 def make_track(speaker, recognised, wer, attempts):
     return {
         "speaker": speaker, "voice": "v", "text": "t", "audio": b"flac", "sampling_rate": 24000, "duration_s": 1.0,
-        "level_dbfs": -20.0, "recognised": recognised, "wer_raw": wer + 0.5, "wer": wer, "attempts": attempts, "tts_seed": 1,
+        "level_dbfs": -20.0, "recognised": recognised, "wer_raw": wer + 0.5, "wer": wer, "attempts": attempts,
+        "tts_seed": 1,
     }  # fmt: skip
 
 
 def make_row(row_id, tracks, **fields):
     defaults = {pa.string(): "x", pa.int32(): 1, pa.int64(): 2, pa.float64(): 0.25}
     row = {field.name: defaults.get(field.type) for field in CHECKED}
-    row |= {"id": row_id, "tracks": tracks, "n_speakers": len(tracks), "twin_id": None, "label": "ignorable", "kind": "k"}
+    row |= {
+        "id": row_id,
+        "tracks": tracks,
+        "n_speakers": len(tracks),
+        "twin_id": None,
+        "label": "ignorable",
+        "kind": "k",
+    }
     row |= {"audio": {"bytes": b"mix", "path": f"{row_id}.flac"}, "segments": []}
     return row | fields
 
 
 PAIR = make_row("row-1", [make_track("primary", "stop it", 0.0, 1), make_track("third_party", "do not", 0.1, 3)])
 ALONE = make_row(
-    "neg-1", [make_track("primary", "stop it do not", 0.2, 2)], twin_id="row-1", third_party_voice=None, offset_asked_s=None
+    "neg-1",
+    [make_track("primary", "stop it do not", 0.2, 2)],
+    twin_id="row-1",
+    third_party_voice=None,
+    offset_asked_s=None,
 )
 OTHER = make_row("row-2", [make_track("primary", "a", 0.0, 1), make_track("third_party", "b", 0.0, 1)])
 ENGINES = {"writer": {"name": "w"}, "judge": {"name": "é"}}
@@ -45,7 +57,9 @@ def test_tracks_labels_and_twins():
     assert (pair["label"], pair["kind"], pair["twin_id"]) == ("ignorable", "k", "neg-1")
     assert (alone["label"], alone["kind"], alone["twin_id"]) == ("hard_negative", None, "row-1")
     assert alone["primary_recognised"] == "stop it do not"
-    assert [alone[f"third_party_{name}"] for name in ("recognised", "wer_raw", "wer", "attempts", "voice")] == [None] * 5
+    assert [alone[f"third_party_{name}"] for name in ("recognised", "wer_raw", "wer", "attempts", "voice")] == [
+        None
+    ] * 5
     assert other["twin_id"] is None
     assert other["primary_recognised"] == "a"
     assert {row["split"] for row in (pair, alone, other)} == {"train"}

@@ -24,7 +24,10 @@ def make_pairs(cells):
 
 def make_negatives(twins):
     return pa.table(
-        {"id": pa.array([f"neg-{i}" for i, _ in enumerate(twins)], pa.string()), "twin_id": pa.array(twins, pa.string())}
+        {
+            "id": pa.array([f"neg-{i}" for i, _ in enumerate(twins)], pa.string()),
+            "twin_id": pa.array(twins, pa.string()),
+        }
     )
 
 
@@ -83,7 +86,9 @@ def test_a_short_label_is_not_filled_up_with_another():
 def test_the_label_mix_of_one_scenario_makes_room_for_another():
     # Scenario a has only "no", so b must give all of "yes" though it has plenty of both.
     pairs = make_pairs([("a", "no", TIMINGS[i % 2]) for i in range(4)] + make_grid(["b"], ["yes", "no"], 4))
-    selection = select_quotas(pairs, make_negatives([]), TpiTargets(labels={"yes": 4, "no": 4}, hard_negatives=0), ["a", "b"], 0)
+    selection = select_quotas(
+        pairs, make_negatives([]), TpiTargets(labels={"yes": 4, "no": 4}, hard_negatives=0), ["a", "b"], 0
+    )
     assert count(selection, pairs, "scenario", "label") == {("a", "no"): 4, ("b", "yes"): 4}
 
 
@@ -107,7 +112,9 @@ def test_one_hard_negative_for_a_pair():
 
 
 def test_no_rows_at_all():
-    selection = select_quotas(make_pairs([]), make_negatives([]), TpiTargets(labels={"yes": 3}, hard_negatives=1), ["a", "b"], 0)
+    selection = select_quotas(
+        make_pairs([]), make_negatives([]), TpiTargets(labels={"yes": 3}, hard_negatives=1), ["a", "b"], 0
+    )
     assert selection.ids == ()
     assert find_missing(selection) == Missing({"a": 2, "b": 1}, {"yes": 3}, 1)
 
@@ -160,7 +167,9 @@ def test_selection_is_maximal_within_its_targets_and_knows_no_order(case, random
     scenarios = ["a", "b", "c"]
     pairs = make_pairs(case["cells"])
     negatives = make_negatives([f"row-{i}" for i in case["twins"]])
-    targets = TpiTargets(labels=dict(zip(("yes", "no"), case["labels"], strict=True)), hard_negatives=case["hard_negatives"])
+    targets = TpiTargets(
+        labels=dict(zip(("yes", "no"), case["labels"], strict=True)), hard_negatives=case["hard_negatives"]
+    )
     selection = select_quotas(pairs, negatives, targets, scenarios, case["seed"])
     by_label, by_scenario = count(selection, pairs, "label"), count(selection, pairs, "scenario")
     assert all(by_label.get((label,), 0) <= n for label, n in targets.labels.items())
@@ -177,7 +186,13 @@ def test_selection_is_maximal_within_its_targets_and_knows_no_order(case, random
     order = list(range(len(pairs)))
     random.shuffle(order)
     shuffled = pairs.take(pa.array(order, pa.int64()))
-    again = select_quotas(shuffled, negatives.take(pa.array(range(len(negatives) - 1, -1, -1), pa.int64())), targets, scenarios[::-1], case["seed"])
+    again = select_quotas(
+        shuffled,
+        negatives.take(pa.array(range(len(negatives) - 1, -1, -1), pa.int64())),
+        targets,
+        scenarios[::-1],
+        case["seed"],
+    )
     assert again == selection
 
 
