@@ -45,6 +45,8 @@ SPOKEN = {
     "is 3/4 more than 2/3": "Is three quarters more than two thirds?",
     "i am 5'10\" tall": "I am five foot ten tall.",
     "a room of 12x15 ft": "A room of twelve by fifteen feet.",
+    "set a timer for 1h30m": "Set a timer for one hour thirty minutes.",
+    "explain E = mc^2": "Explain E equals mc squared.",
     # numbers
     "what is 1,234.5 plus -7": "What is one thousand two hundred and thirty four point five plus minus seven?",
     "what is 3 + 4": "What is three plus four?",

@@ -33,12 +33,12 @@ def solve_cells(
     """Choose cell counts that exceed no target, by these aims in order:
 
     1. as many pairs as the targets and the rows allow; 2. as many hard negatives; 3. the poorest scenario as rich as
-    can be; 4. scenarios as equal as can be; 5. timings as equal as can be within each scenario and 6. over all; 7. what is
-    still free is settled by random weights, so that the answer is unique.
+    can be; 4. scenarios as equal as can be; 5. timings as equal as can be within each scenario and 6. over all; 7.
+    what is still free is settled by random weights, so that the answer is unique.
 
     A scenario's target is its equal share of all pairs; where the shares do not come out even, as many scenarios as
-    needed may have one row more. `available` and `twins_available` have shape (scenarios, labels, timings), `label_targets`
-    (labels,).
+    needed may have one row more. `available` and `twins_available` have shape (scenarios, labels, timings),
+    `label_targets` (labels,).
     """
     n_scenarios, n_labels, n_timings = available.shape
     cells = available.size

@@ -76,7 +76,8 @@ def select_quotas(
 
     Reads of `pairs`: `id`, `scenario`, `label`, `timing`; of `hard_negatives`: `id`, `twin_id`. Targets are
     `targets.labels`, an equal share of all pairs for each of `scenarios` (a share that is not whole is rounded up in
-    some), and `targets.hard_negatives`, whose twins are among the chosen pairs. `quota_program` lists the aims in their order.
+    some), and `targets.hard_negatives`, whose twins are among the chosen pairs. `quota_program` lists the aims in
+    their order.
 
     The result depends neither on the order of the rows nor on rows that no stratum asks for.
 

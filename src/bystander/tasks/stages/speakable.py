@@ -86,7 +86,8 @@ def make_speakable(text: str, params: NormaliseQueries) -> str | RowFault:
     """Return the request as it is to be spoken, or why it cannot be.
 
     Reasons: `empty`, `too_short`, `too_long`, `code`, `markup`, `url`, `control_characters`, `wrong_language`,
-    `no_words`, `incomplete` (it breaks off in an article, a possessive, a preposition without its clause or a conjunction).
+    `no_words`, `incomplete` (it breaks off in an article, a possessive, a preposition without its clause or a
+    conjunction).
     """
     if len(text) > _MAX_RAW_CHARACTERS:
         return RowFault("too_long", f"has {len(text)} characters")

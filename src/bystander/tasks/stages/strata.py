@@ -27,7 +27,8 @@ class DrawnStrata:
     """The draws of n queries.
 
     `scenario`, shape (n, draws), is the index of the scenario of each draw, all different in a row; `timing`, same
-    shape, that of the timing; `rank`, same shape, uint64, a hash by which draws of equal number are ordered among queries.
+    shape, that of the timing; `rank`, same shape, uint64, a hash by which draws of equal number are ordered among
+    queries.
     """
 
     scenario: npt.NDArray[np.int16]
