@@ -81,9 +81,7 @@ def test_usual_columns_are_tried_in_order_and_a_mapping_wins(tmp_path):
 
 
 def test_language_column_gives_the_primary_subtag(tmp_path):
-    path = write(
-        tmp_path / "q.csv", "text,lang,tongue\na b,en-US,de\nc d,,fr\ne f,zh_CN,fr\ng h,Mandarin,fr\n"
-    )
+    path = write(tmp_path / "q.csv", "text,lang,tongue\na b,en-US,de\nc d,,fr\ne f,zh_CN,fr\ng h,Mandarin,fr\n")
     assert [row["language"] for row in read_rows(path, language="en")] == ["en", "en", "zh", "zh"]
     assert [row["language"] for row in read_rows(path, language_column="tongue")] == ["de", "fr", "fr", "fr"]
     assert "has no column 'x'; it has 'text', 'lang', 'tongue'" in refuse(path, language_column="x")
@@ -173,7 +171,10 @@ def test_json_array(tmp_path, data, monkeypatch):
 
 def test_json_array_keeps_characters_that_chunks_cut(tmp_path, monkeypatch):
     monkeypatch.setattr(query_records, "_CHUNK", 1)
-    assert list_texts(write(tmp_path / "q.json", '["h\u00e9\u4e2d\U0001f600", "\u00e9"]')) == ["h\u00e9\u4e2d\U0001f600", "\u00e9"]
+    assert list_texts(write(tmp_path / "q.json", '["h\u00e9\u4e2d\U0001f600", "\u00e9"]')) == [
+        "h\u00e9\u4e2d\U0001f600",
+        "\u00e9",
+    ]
 
 
 @pytest.mark.parametrize("data", ['["a", "b', '["a" "b"]', '["a", oops]', '["a",', "[\n"])

@@ -165,7 +165,7 @@ def _unpack(raw: BinaryIO, compression: str | None) -> BinaryIO:
     elif compression == "bz2":
         stream = bz2.BZ2File(raw)
     elif compression == "xz":
-        stream = lzma.LZMAFile(raw)
+        stream = lzma.LZMAFile(raw)  # noqa: SIM115 - the caller closes it
     elif compression == "zstd":
         stream = _ArrowReader(pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"))
     return cast(BinaryIO, io.BufferedReader(stream))
@@ -223,9 +223,7 @@ def _choose_columns(name: str, columns: Sequence[str], source: QuerySource) -> _
     return _Columns(text, _match_column(name, columns, source.language_column, LANGUAGE_COLUMNS, _LANGUAGE_FLAG))
 
 
-def _match_column(
-    name: str, columns: Sequence[str], asked: str | None, usual: Sequence[str], flag: str
-) -> str | None:
+def _match_column(name: str, columns: Sequence[str], asked: str | None, usual: Sequence[str], flag: str) -> str | None:
     folded = {column.casefold(): column for column in reversed(columns)}
     if asked is None:
         return next((folded[word] for word in usual if word in folded), None)

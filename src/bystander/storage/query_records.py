@@ -1,8 +1,8 @@
 """Records of query files, one parser a format. Each reads its stream once and holds only a bounded part of it.
 
 A parser yields `(line, record)`: the 1-based number of the record in its file (physical line in JSONL, TXT and TSV;
-row below the header in CSV and Parquet; element of a JSON array) and a mapping of column to value, a bare text where the
-format has no columns, or a `BadRecord`.
+row below the header in CSV and Parquet; element of a JSON array) and a mapping of column to value, a bare text where
+the format has no columns, or a `BadRecord`.
 """
 
 from __future__ import annotations
@@ -255,7 +255,8 @@ def _read_chunks(stream: BinaryIO, name: str) -> Iterator[str]:
 def _report_encoding(name: str, where: str, byte: int, raw: bytes) -> InputError:
     guess = "UTF-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "Latin-1 or Windows-1252"
     return InputError(
-        f"query file {name}: is not UTF-8 text ({where} holds byte 0x{byte:02x}; it may be {guess}); convert it to UTF-8"
+        f"query file {name}: is not UTF-8 text ({where} holds byte 0x{byte:02x}; it may be {guess}); "
+        "convert it to UTF-8"
     )
 
 

@@ -44,7 +44,13 @@ def test_keeps_and_names_requests():
 def test_unreadable_rows_keep_their_fault():
     rows = pa.Table.from_pylist(
         [
-            {"query_source": "q", "query_line": 1, "query_text": None, "language": "en", "query_fault": "is not valid JSON"},
+            {
+                "query_source": "q",
+                "query_line": 1,
+                "query_text": None,
+                "language": "en",
+                "query_fault": "is not valid JSON",
+            },
             {"query_source": "q", "query_line": 2, "query_text": None, "language": "en", "query_fault": None},
         ],
         RAW_QUERY,

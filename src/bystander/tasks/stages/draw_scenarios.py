@@ -45,7 +45,7 @@ def draw_scenarios(rows: pa.Table, context: StageContext) -> StageOutput:
     return split_rows("draw_scenarios", rows, outcomes, DRAWN)
 
 
-DRAW_SCENARIOS = Stage(
+STAGE = Stage(
     name="draw_scenarios",
     version=1,
     reads=CANDIDATE,
@@ -56,4 +56,3 @@ DRAW_SCENARIOS = Stage(
     uses=("query_id", "draw"),
     uses_taxonomy=True,
 )
-STAGE = DRAW_SCENARIOS

@@ -22,11 +22,11 @@ def finalise_rows(
 ) -> pa.Table:
     """Return `FINAL` rows, in the order given.
 
-    Reads the `CHECKED` columns. Tracks become `primary_*` and `third_party_*` columns (their audio is left out: it is in
-    the mixture); a hard negative, told by its one speaker, has no third-party columns, the label `hard_negative` and no
-    kind. `engines` leads from a role to its engine's identity as JSON-ready data. `twins` leads from each hard negative of
-    the build to its two-speaker row; both get the other's id, and a pair without a hard negative gets none. `rows` may be
-    any part of the build.
+    Reads the `CHECKED` columns. Tracks become `primary_*` and `third_party_*` columns (their audio is left out: it is
+    in the mixture); a hard negative, told by its one speaker, has no third-party columns, the label `hard_negative`
+    and no kind. `engines` leads from a role to its engine's identity as JSON-ready data. `twins` leads from each hard
+    negative of the build to its two-speaker row; both get the other's id, and a pair without a hard negative gets
+    none. `rows` may be any part of the build.
 
     Raises:
         StageContractError: the number of tracks is not that of speakers, or a hard negative is not in `twins`.
@@ -50,12 +50,14 @@ def _finalise_batch(
         "split": pa.array([split] * len(ids), pa.string()),
         "label": pc.if_else(single, HARD_NEGATIVE_LABEL, batch.column("label")),
         "kind": pc.if_else(single, pa.scalar(None, pa.string()), batch.column("kind")),
-        "twin_id": pa.array([_find_twin(row_id, other, lone) for row_id, lone in zip(ids, alone, strict=True)], pa.string()),
+        "twin_id": pa.array(
+            [_find_twin(row_id, other, lone) for row_id, lone in zip(ids, alone, strict=True)], pa.string()
+        ),
         "engines": pa.array([engines] * len(ids), pa.string()),
         "seed": pa.array([seed] * len(ids), pa.int64()),
         **_split_tracks(batch, ids, alone),
     }
-    arrays = [columns.get(field.name, None) for field in FINAL]
+    arrays = [columns.get(field.name) for field in FINAL]
     arrays = [batch.column(f.name) if array is None else array for f, array in zip(FINAL, arrays, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=FINAL)
 

@@ -49,7 +49,9 @@ def normalise_queries(rows: pa.Table, context: StageContext) -> StageOutput:
     first: dict[str, int] = {}
     places: list[str] = []
     outcomes: list[Mapping[str, Any] | RowFault] = []
-    columns = (rows[name].to_pylist() for name in ("query_source", "query_line", "query_text", "language", "query_fault"))
+    columns = (
+        rows[name].to_pylist() for name in ("query_source", "query_line", "query_text", "language", "query_fault")
+    )
     for source, line, text, language, fault in zip(*columns, strict=True):
         places.append(f"{source}, record {line}")
         request = _normalise(text, language, fault, params)

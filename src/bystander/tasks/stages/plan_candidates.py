@@ -34,8 +34,8 @@ _CHUNK = 65_536  # queries whose strata are drawn at once
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What waves have brought so far: rows tried by scenario, two-speaker rows accepted by (scenario, label), and accepted
-    hard negatives by scenario."""
+    """What waves have brought so far: rows tried by scenario, two-speaker rows accepted by (scenario, label), and
+    accepted hard negatives by scenario."""
 
     tried: Mapping[str, int] = field(default_factory=dict)
     accepted: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -47,8 +47,8 @@ def enumerate_candidates(
 ) -> pa.Table:
     """Return all candidates of the queries as a `CANDIDATES` table, ordered by draw number and then by rank.
 
-    Every query gives its first row before one gives its second. What a candidate is does not depend on other queries, and
-    the order of two candidates does not depend on the order of the queries.
+    Every query gives its first row before one gives its second. What a candidate is does not depend on other queries,
+    and the order of two candidates does not depend on the order of the queries.
 
     Raises:
         ConfigError: the parameters name an unknown scenario.
@@ -65,7 +65,13 @@ def enumerate_candidates(
         order = np.argsort(rank, kind="stable")
         scenario = np.concatenate([chunk.scenario[:, draw] for chunk in chunks])
         timing = np.concatenate([chunk.timing[:, draw] for chunk in chunks])
-        values = (order.astype(np.int32), np.full(len(order), draw, np.int8), scenario[order], timing[order], rank[order])
+        values = (
+            order.astype(np.int32),
+            np.full(len(order), draw, np.int8),
+            scenario[order],
+            timing[order],
+            rank[order],
+        )
         for column, part in zip(columns, values, strict=True):
             column.append(part)
     types = (np.int32, np.int8, np.int16, np.int8, np.uint64)
@@ -93,22 +99,22 @@ def size_wave(
     """Return how many rows the next wave should try in each scenario.
 
     Each scenario needs what it lacks divided by its measured yield. Labels and hard negatives that are short are sought
-    where they turned up most, in proportion to their rates; the greatest of the needs counts, times `surplus`. Yields are
-    taken to be at least `min_yield`, so that a poor start does not use the queries up in one wave; before anything was
-    tried they are taken to be 1.
+    where they turned up most, in proportion to their rates; the greatest of the needs counts, times `surplus`. Yields
+    are taken to be at least `min_yield`, so that a poor start does not use the queries up in one wave; before anything
+    was tried they are taken to be 1.
     """
     tried = np.array([progress.tried.get(scenario, 0) for scenario in scenarios], float)
 
     def measure(counts: Sequence[int], floor: float, prior: float) -> npt.NDArray[np.float64]:
         rates = np.where(tried > 0, np.array(counts, float) / np.maximum(tried, 1), prior)
-        return np.maximum(rates, floor)
+        return np.asarray(np.maximum(rates, floor), float)
 
     def spread(count: int, counts: Sequence[int], prior: float) -> npt.NDArray[np.float64]:
         rates = measure(counts, 0.0, prior)
         if not rates.any():
             rates = np.full(len(scenarios), min_yield)
         needed = count * rates / (rates**2).sum()
-        return np.minimum(needed, count / min_yield)
+        return np.asarray(np.minimum(needed, count / min_yield), float)
 
     labels = sorted({label for _, label in progress.accepted} | set(missing.by_label))
     all_labels = [sum(progress.accepted.get((s, label), 0) for label in labels) for s in scenarios]
@@ -126,13 +132,11 @@ def size_wave(
     }
 
 
-def plan_wave(
-    candidates: pa.Table, used: npt.NDArray[np.bool_], wanted: Mapping[str, int]
-) -> npt.NDArray[np.int64]:
+def plan_wave(candidates: pa.Table, used: npt.NDArray[np.bool_], wanted: Mapping[str, int]) -> npt.NDArray[np.int64]:
     """Return the indices of the candidates to try next, ascending: for each scenario the first `wanted` unused ones.
 
-    The timings take equal shares, as far as there are candidates; an odd row goes to the timing whose next candidate comes
-    first. `used`, shape (candidates,), marks those tried before. Fewer are returned where a scenario has no more.
+    The timings take equal shares, as far as there are candidates; an odd row goes to the timing whose next candidate
+    comes first. `used`, shape (candidates,), marks those tried before. Fewer are returned where a scenario has no more.
     """
     if used.shape != (len(candidates),):
         raise StageContractError(f"plan_wave: {len(candidates)} candidates, {used.shape} marks")

@@ -11,7 +11,10 @@ _CODE = (
     (re.compile(r"```|^\s*#!|#include\b", re.MULTILINE), "a code block"),
     (re.compile(r"[{}]"), "curly brackets"),
     (re.compile(r";[ \t]*$(?=[\s\S]*\S)|;\\n", re.MULTILINE), "lines that end in a semicolon"),
-    (re.compile(r"=>|(?<!=)==(?!=)|!=|&&|\|\||::|\+\+;|<<|>>|[:+*/-]=|\w->|->\w"), "an operator of a programming language"),
+    (
+        re.compile(r"=>|(?<!=)==(?!=)|!=|&&|\|\||::|\+\+;|<<|>>|[:+*/-]=|\w->|->\w"),
+        "an operator of a programming language",
+    ),
     (re.compile(r"\b(?:def|function|class|var|let|const|void|int|double)\s+\w+\s*(?:[(=:]|\n)"), "a declaration"),
     (re.compile(r"^\s*(?:import|from)\s+[\w.]+(?:\s+import\b.*)?$", re.MULTILINE), "an import"),
     (re.compile(r"\bSELECT\b[\s\S]*\bFROM\b"), "a database query"),
@@ -27,30 +30,33 @@ _LATEX_COMMANDS = (
     "right|d?dot|hat|bar|vec|partial|nabla|forall|exists|ldots|cdots|quad"
 )
 _LATEX = (
-    (re.compile(rf"\\(?:{_LATEX_COMMANDS})(?![A-Za-z])|\\[\[(]|\$\$|\$[^$\n]*[\\^_=][^$\n]*\$|\$[a-z]\$"), "LaTeX"),
+    (re.compile(rf"\\(?:{_LATEX_COMMANDS})(?![A-Za-z])|\\[\[(]|\$\$|\$[a-z]\$"), "LaTeX"),
+    (re.compile(r"\$(?![\s{$])[^$\n\"';]*[\\^_=][^$\n\"';]*(?<!\s)\$(?!\w)"), "LaTeX"),
 )
+_BULLET = r"(?:[-*•]|\(?(?:[0-9]{1,2}|[a-zA-Z])[.)])\s+\S"
 _MARKUP = (
     (re.compile(r"\\[A-Za-z]{2,}"), "a command that begins with a backslash"),
     (re.compile(r"</?[A-Za-z][^<>\n]*>|<!--"), "HTML tags"),
-    (re.compile(r"\|[^|\n]*\||\t[^\t\n]+\t|^[^,\n]+(?:,[^,\n ][^,\n]*){2,}\n(?:[^,\n]+,){2,}", re.MULTILINE), "a table"),
+    (re.compile(r"\|[^|\n]*\||\t[^\t\n]+\t"), "a table"),
+    (re.compile(r"^[^,\n]+(?:,[^,\n ][^,\n]*){2,}\n(?:[^,\n]+,){2,}", re.MULTILINE), "a table"),
     (re.compile(r"^\s{0,3}#{1,6}\s+\S[^\n]*\n|^(?:={3,}|-{3,})\s*$", re.MULTILINE), "headings"),
-    (re.compile(r"(?:^|\n)\s*(?:[-*•]|\(?(?:[0-9]{1,2}|[a-zA-Z])[.)])\s+\S[^\n]*\n(?:[^\n]*\n)*?\s*(?:[-*•]|\(?(?:[0-9]{1,2}|[a-zA-Z])[.)])\s+\S"), "a list"),
+    (re.compile(rf"(?:^|\n)\s*{_BULLET}[^\n]*\n(?:[^\n]*\n)*?\s*{_BULLET}"), "a list"),
     (re.compile(r"\[[^\]\n]*\]\([^)\n]*\)|(?<!\w)\^[0-9]\]"), "links"),
     (re.compile(r"_{3,}|\[[ .…]*\]"), "a gap to be filled in"),
 )  # fmt: skip
 _URL = re.compile(r"\b(?:https?|ftp)\s?:\s?//|\bwww\s?\.\s?\w|\b[\w-]+\.(?:com|org|net|io|edu|gov)/\S", re.IGNORECASE)
 _MATH_SIGN_LIMIT = 1  # more of them make a formula
 
-_SPOKEN_LETTERS = "πΩµμΩ"  # said as pi, ohm and micro
+_SPOKEN_LETTERS = "\u03c0\u00b5\u03bc\u03a9\u2126"  # said as pi, ohm and micro
 
 _ENGLISH = frozenset(
-    "the a an i you he she it we they my your his her its our me him them this that these those what who where when why "
-    "how which is are was were be do does did have has can could will would should to of and in on at for with from by "
-    "about not or if please show play set add tell give find turn make any some all there get".split()
+    "the a an i you he she it we they my your his her its our me him them this that these those what who where when "
+    "why how which is are was were be do does did have has can could will would should to of and in on at for with "
+    "from by about not or if please show play set add tell give find turn make any some all there get".split()
 )
 _OTHER_LANGUAGES = {
-    "de": "ich du er sie wir ihr der das und ist nicht ein eine einen mir mich bitte wie wann wo für mit auf zu den dem "
-    "von meine meiner heute morgen welche kannst möchte wird",
+    "de": "ich du er sie wir ihr der das und ist nicht ein eine einen mir mich bitte wie wann wo für mit auf zu den "
+    "dem von meine meiner heute morgen welche kannst möchte wird",
     "fr": "je tu il elle nous vous le les des une est pas et dans pour avec sur mon ma mes que qui quel quelle quoi où "
     "comment demain moi au aux du mets",
     "es": "yo tú el los las una unos es está y en para con por mi mis qué quién cuál cuándo dónde cómo mañana hoy del "
@@ -76,7 +82,10 @@ def find_latex(text: str) -> RowFault | None:
 def find_markup(text: str) -> RowFault | None:
     """Return a `markup` fault where the text needs to be seen: HTML, tables, lists, headings, formulas."""
     fault = _search(text, _MARKUP, "markup")
-    if fault is None and sum(unicodedata.category(sign) == "Sm" and sign not in "+~|" for sign in text) > _MATH_SIGN_LIMIT:
+    if (
+        fault is None
+        and sum(unicodedata.category(sign) == "Sm" and sign not in "+~|" for sign in text) > _MATH_SIGN_LIMIT
+    ):
         return RowFault("markup", "holds a formula")
     return fault
 

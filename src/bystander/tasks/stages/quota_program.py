@@ -17,7 +17,7 @@ _Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class CellCounts:
-    """Rows to take from each cell, shape (scenarios, labels, timings): `pairs`, of which `twins` bring a hard negative."""
+    """Rows to take from each cell, shape (scenarios, labels, timings); `twins` of the `pairs` bring a hard negative."""
 
     pairs: Counts
     twins: Counts
@@ -32,19 +32,19 @@ def solve_cells(
 ) -> CellCounts:
     """Choose cell counts that exceed no target, by these aims in order:
 
-    1. as many pairs as the targets and the rows allow; 2. as many hard negatives; 3. the poorest scenario as rich as can
-    be; 4. scenarios as equal as can be; 5. timings as equal as can be within each scenario and 6. over all; 7. what is
-    still free is settled by random weights, so that the answer is unique.
+    1. as many pairs as the targets and the rows allow; 2. as many hard negatives; 3. the poorest scenario as rich as
+    can be; 4. scenarios as equal as can be; 5. timings as equal as can be within each scenario and 6. over all; 7.
+    what is still free is settled by random weights, so that the answer is unique.
 
-    A scenario's target is its equal share of all pairs; where the shares do not come out even, as many scenarios as needed
-    may have one row more. `available` and `twins_available` have shape (scenarios, labels, timings), `label_targets`
-    (labels,).
+    A scenario's target is its equal share of all pairs; where the shares do not come out even, as many scenarios as
+    needed may have one row more. `available` and `twins_available` have shape (scenarios, labels, timings),
+    `label_targets` (labels,).
     """
     n_scenarios, n_labels, n_timings = available.shape
     cells = available.size
     share, remainder = divmod(int(label_targets.sum()), n_scenarios)
-    # Variables: x (cells), y (cells), r (scenarios: one row more), m (poorest scenario), e (scenarios: distance from the
-    # mean), b (scenarios: timing imbalance), c (imbalance over all).
+    # Variables: x (cells), y (cells), r (scenarios: one row more), m (poorest scenario), e (scenarios: distance from
+    # the mean), b (scenarios: timing imbalance), c (imbalance over all).
     at_y, at_r = cells, 2 * cells
     at_m = at_r + n_scenarios
     at_e, at_b = at_m + 1, at_m + 1 + n_scenarios

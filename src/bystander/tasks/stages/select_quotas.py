@@ -38,8 +38,8 @@ class Shortfall:
 class Selection:
     """The rows of a build.
 
-    `ids` are all of them in their final, shuffled order; `pairs` and `hard_negatives` the two kinds, sorted; `twins` leads
-    from a hard negative to its two-speaker row.
+    `ids` are all of them in their final, shuffled order; `pairs` and `hard_negatives` the two kinds, sorted; `twins`
+    leads from a hard negative to its two-speaker row.
     """
 
     ids: tuple[str, ...]
@@ -75,8 +75,9 @@ def select_quotas(
     """Choose rows so that no target is exceeded and as many as possible are met.
 
     Reads of `pairs`: `id`, `scenario`, `label`, `timing`; of `hard_negatives`: `id`, `twin_id`. Targets are
-    `targets.labels`, an equal share of all pairs for each of `scenarios` (a share that is not whole is rounded up in some),
-    and `targets.hard_negatives`, whose twins are among the chosen pairs. `quota_program` lists the aims in their order.
+    `targets.labels`, an equal share of all pairs for each of `scenarios` (a share that is not whole is rounded up in
+    some), and `targets.hard_negatives`, whose twins are among the chosen pairs. `quota_program` lists the aims in
+    their order.
 
     The result depends neither on the order of the rows nor on rows that no stratum asks for.
 
@@ -90,7 +91,11 @@ def select_quotas(
     timing_at = {key: i for i, key in enumerate(sorted(set(pairs["timing"].to_pylist())))}
     columns = (pairs[name].to_pylist() for name in ("id", "scenario", "label", "timing"))
     usable = [
-        _Pair(row_id, derive_seed(build_seed, row_id, _SEEDED_AS), (scenario_at[scenario], label_at[label], timing_at[timing]))
+        _Pair(
+            row_id,
+            derive_seed(build_seed, row_id, _SEEDED_AS),
+            (scenario_at[scenario], label_at[label], timing_at[timing]),
+        )
         for row_id, scenario, label, timing in zip(*columns, strict=True)
         if scenario in scenario_at and label in label_at
     ]

@@ -10,21 +10,30 @@ from bystander.schemas.engines import RowFault
 from bystander.schemas.tpi_params import NormaliseQueries
 from bystander.tasks.stages import query_checks
 from bystander.tasks.stages.spoken_numbers import expand_numbers
-from bystander.tasks.stages.spoken_words import breaks_off, end_sentence, expand_words, spell_acronyms, strip_assistant_name
+from bystander.tasks.stages.spoken_words import (
+    breaks_off,
+    end_sentence,
+    expand_words,
+    spell_acronyms,
+    strip_assistant_name,
+)
 
 _MAX_RAW_CHARACTERS = 4000  # nothing so long becomes a short request; keeps the patterns fast
 _MAX_SHRINKAGE = 4  # writing out makes a text longer as a rule; this leaves room for emoji and decoration
 _MAX_CONTROL_SHARE = 0.3
 
 _SIGNS_BEFORE_FOLDING = {
-    "™": "", "℠": "", "®": "", "©": "", "²": " squared ", "³": " cubed ", "№": "number ", "½": " 1/2", "¼": " 1/4", "¾": " 3/4",
-    "⅓": " 1/3", "⅔": " 2/3", "⅛": " 1/8", "⅜": " 3/8", "⅝": " 5/8", "⅞": " 7/8", "π": "pi", "µ": "micro ", "μ": "micro ", "Ω": "ohm", "Ω": "ohm",
+    "™": "", "℠": "", "®": "", "©": "", "²": " squared ", "³": " cubed ", "№": "number ",
+    "½": " 1/2", "¼": " 1/4", "¾": " 3/4",
+    "⅓": " 1/3", "⅔": " 2/3", "⅛": " 1/8", "⅜": " 3/8", "⅝": " 5/8", "⅞": " 7/8",
+    "π": "pi", "\u00b5": "micro ", "\u03bc": "micro ", "\u03a9": "ohm", "\u2126": "ohm",
     "‘": "'", "’": "'", "‚": "'", "‛": "'", "ʼ": "'", "ʻ": "'", "´": "'", "`": "'", "′": "'", "＇": "'",
     "“": '"', "”": '"', "„": '"', "‟": '"', "«": '"', "»": '"', "″": '"', "‹": '"', "›": '"',
     "‐": "-", "‑": "-", "‒": "-", "–": "–", "—": " , ", "―": " , ", "−": "-", "…": "...",
-    "•": ",", "·": " ", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ł": "l", "Ł": "L", "đ": "d",
-    "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "Th", "ı": "i", "ħ": "h", "Ħ": "H", "ŋ": "ng",
-    "≈": " about ", "≤": " less than or equal to ", "≥": " greater than or equal to ", "≠": " not equal to ", "→": " to ",
+    "•": ",", "·": " ", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ł": "l", "Ł": "L",
+    "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "Th", "ı": "i", "ħ": "h", "Ħ": "H", "ŋ": "ng",
+    "≈": " about ", "≤": " less than or equal to ", "≥": " greater than or equal to ", "≠": " not equal to ",
+    "→": " to ",
     "√": " square root of ", "∞": " infinity ", "×": " times ", "÷": " divided by ", "±": " plus or minus ",
 }  # fmt: skip
 _FOLDING = str.maketrans(_SIGNS_BEFORE_FOLDING)
@@ -76,8 +85,9 @@ SPEAKABLE = re.compile(r"[A-Z](?:[A-Za-z]|'(?=[A-Za-z])|[.,?!](?= |$)| (?=[A-Za-
 def make_speakable(text: str, params: NormaliseQueries) -> str | RowFault:
     """Return the request as it is to be spoken, or why it cannot be.
 
-    Reasons: `empty`, `too_short`, `too_long`, `code`, `markup`, `url`, `control_characters`, `wrong_language`, `no_words`,
-    `incomplete` (it breaks off in an article, a possessive, a preposition without its clause or a conjunction).
+    Reasons: `empty`, `too_short`, `too_long`, `code`, `markup`, `url`, `control_characters`, `wrong_language`,
+    `no_words`, `incomplete` (it breaks off in an article, a possessive, a preposition without its clause or a
+    conjunction).
     """
     if len(text) > _MAX_RAW_CHARACTERS:
         return RowFault("too_long", f"has {len(text)} characters")
@@ -112,7 +122,9 @@ def _strip_controls(text: str) -> str | RowFault:
         elif category in ("Cc", "Cf"):
             controls += category == "Cc"
         elif sign == "\ufffd" or category in ("Co", "Cs", "Cn"):
-            return RowFault("control_characters", f"holds U+{ord(sign):04X}, a character lost in a conversion or unassigned")
+            return RowFault(
+                "control_characters", f"holds U+{ord(sign):04X}, a character lost in a conversion or unassigned"
+            )
         elif category in ("So", "Sk", "Me") and sign not in _SIGNS_BEFORE_FOLDING and sign not in "^°":
             letters = unicodedata.normalize("NFKC", sign)  # `℃` is letters in one sign, an emoji is not
             kept.append(" " if letters == sign or letters.startswith(" ") else letters)

@@ -13,14 +13,14 @@ from num2words import num2words
 
 _NUM = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?"
 _MAX_DIGITS = 12  # longer numbers are read digit by digit
-_MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
-_MONTH_WORDS = {month.casefold(): month for month in _MONTHS} | {
-    word: month
-    for word, month in zip("jan feb mar apr may jun jul aug sep oct nov dec".split(), _MONTHS, strict=True)
-} | {"sept": "September"}
+_MONTHS = "January February March April May June July August September October November December".split()
+_MONTH_WORDS = {
+    **{month.casefold(): month for month in _MONTHS},
+    **{month[:3].casefold(): month for month in _MONTHS},
+    "sept": "September",
+}
 _MONTH = "(" + "|".join(sorted(_MONTH_WORDS, key=lambda word: -len(word))) + r")\b\.?"
+_DAY = r"([0-9]{1,2})(?:st|nd|rd|th)?"
 _HALF_DAY = r"(a\.?\s?m\b\.?|p\.?\s?m\b\.?)"
 _ONES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _NUMBER_WORDS = (
@@ -239,17 +239,21 @@ _WORDED_TIME = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})\s([ap])\.?\s?m\b\.?",
 
 # In this order: what looks like a longer form goes first.
 _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
-    _rule(rf"(?<=[0-9])\s?([-–])\s?(?={_SIGNS}[0-9])", lambda m: " to "),
-    _rule(_START + r"(?:\+?[0-9]{1,3}[ .-])?(?:\([0-9]{3}\) ?|[0-9]{3}[ .-])[0-9]{3}[ .-][0-9]{4}(?![\w-])", _say_phone),
+    _rule(rf"(?<=[0-9])\s?([-–])\s?(?={_SIGNS}[0-9])", lambda _: " to "),
+    _rule(
+        _START + r"(?:\+?[0-9]{1,3}[ .-])?(?:\([0-9]{3}\) ?|[0-9]{3}[ .-])[0-9]{3}[ .-][0-9]{4}(?![\w-])", _say_phone
+    ),
     _rule(_START + r"[0-9]{3}-[0-9]{4}(?![\w-])", _say_phone),
-    _rule(_START + r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?![\w-])", lambda m: _say_date(m[1], int(m[2]), int(m[3]), m)),
+    _rule(
+        _START + r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?![\w-])", lambda m: _say_date(m[1], int(m[2]), int(m[3]), m)
+    ),
     _rule(
         _START + r"([0-9]{1,2})([/.-])([0-9]{1,2})\2([0-9]{4}|[0-9]{2})(?![\w/-])",
         lambda m: _say_date(m[4], int(m[1]), int(m[3]), m),
     ),
     _rule(r"(?<=\bon )([0-9]{1,2})/([0-9]{1,2})(?![\w/])", lambda m: _say_date("", int(m[1]), int(m[2]), m)),
-    _rule(_START + rf"{_MONTH}\s?([0-9]{{1,2}})(?:st|nd|rd|th)?\b(?![:.,/]?[0-9])(?:,?\s([0-9]{{4}})\b)?(?!\s?[ap]\.?m\b)", _say_month_day),
-    _rule(_START + rf"(?:the )?([0-9]{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?{_MONTH}(?:,?\s([0-9]{{4}})\b)?", _say_day_month),
+    _rule(_START + rf"{_MONTH}\s?{_DAY}\b(?![:.,/]?[0-9])(?:,?\s([0-9]{{4}})\b)?(?!\s?[ap]\.?m\b)", _say_month_day),
+    _rule(_START + rf"(?:the )?{_DAY}\s(?:of\s)?{_MONTH}(?:,?\s([0-9]{{4}})\b)?", _say_day_month),
     _rule(_START + r"([0-9]{1,2}):([0-9]{2})(?![0-9:])(?:\s?" + _HALF_DAY + ")?", _say_time),
     _rule(_START + r"[0-9]+(?::[0-9]{2}){2}(?![0-9:])", lambda m: " ".join(map(say_number, m[0].split(":")))),
     _rule(_START + r"([0-9]{1,2})\.([0-9]{2})\s?" + _HALF_DAY, _say_time),
@@ -260,22 +264,29 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     _rule(rf"({_NUM})\s?%\s?[-–]\s?(?={_NUM}\s?%)", lambda m: f"{say_number(m[1])} to "),
     _rule(rf"({_NUM})\s?%", lambda m: f"{say_number(m[1])} percent"),
     _rule(rf"({_NUM})\s?°\s?(?:([FC])\b)?", _say_temperature),
-    _rule(_START + r"24/7(?![\w/])", lambda m: "twenty four seven"),
-    _rule(_START + r"9/11(?![\w/])", lambda m: "nine eleven"),
+    _rule(_START + r"24/7(?![\w/])", lambda _: "twenty four seven"),
+    _rule(_START + r"9/11(?![\w/])", lambda _: "nine eleven"),
     _rule(_START + r"([0-9]+\s)?([0-9]+)\s?[/⁄]\s?([0-9]+)(?![\w/])", _say_fraction),
     _rule(_START + r"([0-9]{1,12})(?:st|nd|rd|th)\b", lambda m: _say_ordinal(int(m[1]))),
     _rule(r"(?<![\w.,])'?((?:1[1-9]|20)?[0-9]0)'?s\b", _say_decade),
     _rule(r"\b([0-9])'\s?([0-9]{1,2})(?:\"|''|(?![\w']))", _say_height),
     _rule(rf"({_NUM})\s?\"(?=\s|$|[.,?!])", lambda m: f"{say_number(m[1])} inch"),
     _rule(_START + r"([0-9]+)\s?[xX]\s?(?=[0-9])", lambda m: f"{say_number(m[1])} by "),
-    _rule(rf"(?<![\w.,])([0-9]+(?:\.[0-9]+)?)\s?[-–]\s?(?=[0-9]+(?:\.[0-9]+)?(?![0-9]*\s?-))", lambda m: f"{_say_whole(m[1])} to "),
+    _rule(
+        r"(?<![\w.,])([0-9]+(?:\.[0-9]+)?)\s?[-–]\s?(?=[0-9]+(?:\.[0-9]+)?(?![0-9]*\s?-))",
+        lambda m: f"{_say_whole(m[1])} to ",
+    ),
+    _rule(r"([0-9]+)h\s?(?=[0-9]+\s?m)", lambda m: f"{say_number(m[1])} {'hour' if _is_one(m[1]) else 'hours'} "),
+    _rule(r"(?<=hour |ours )([0-9]+)\s?m(?:in)?\b", lambda m: f"{say_number(m[1])} minutes"),
+    _rule(r"\^2\b", lambda _: " squared"),
+    _rule(r"\^3\b", lambda _: " cubed"),
     _rule(rf"({_NUM})[\s-]?({_DECIMAL_UNITS})\b", _say_unit),
     _rule(rf"({_NUM})(g|l|m|h)\b", _say_unit),
-    _rule(r"(?<!\w)(?:#\s?|no\.\s?)(?=[0-9])", lambda m: "number "),
-    _rule(_START + r"([0-9]+)\.([0-9]+(?:\.[0-9]+)+)(?![\w])", lambda m: " point ".join(map(say_number, m[0].split(".")))),
+    _rule(r"(?<!\w)(?:#\s?|no\.\s?)(?=[0-9])", lambda _: "number "),
+    _rule(_START + r"[0-9]+(?:\.[0-9]+){2,}(?!\w)", lambda m: " point ".join(map(say_number, m[0].split(".")))),
     _rule(r"([0-9])(?=[A-Za-z])", lambda m: f"{m[1]} "),
     _rule(r"([A-Za-z])-?(?=[0-9])", lambda m: f"{m[1]} "),
-    _rule(r"(?<![\w)])[-−]\s?(?=\.?[0-9])", lambda m: "minus "),
+    _rule(r"(?<![\w)])[-−]\s?(?=\.?[0-9])", lambda _: "minus "),
     _rule(r"(?<![\w.])\.([0-9]+)", lambda m: f" point {_say_digits(m[1])}"),
     _rule(r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)", lambda m: _say_whole(m[0])),
 )  # fmt: skip

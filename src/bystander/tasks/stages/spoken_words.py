@@ -50,11 +50,13 @@ _ABBREVIATION_RULES = [
     *((re.compile(rf"(?<![\w.]){pattern}", re.IGNORECASE), words) for pattern, words in _ABBREVIATIONS.items()),
     *((re.compile(pattern), words) for pattern, words in _CASED_ABBREVIATIONS.items()),
 ]
-_DOTTED_LETTERS = re.compile(r"(?<![\w.])(?!(?:[aApP]\.\s?[mM]\b))[A-Za-z]\.(?:\s?[A-Za-z]\.)+(?!\w)|(?<![\w.])(?:[A-Z]\.)+[A-Z]\b")
+_DOTTED_LETTERS = re.compile(
+    r"(?<![\w.])(?!(?:[aApP]\.\s?[mM]\b))[A-Za-z]\.(?:\s?[A-Za-z]\.)+(?!\w)|(?<![\w.])(?:[A-Z]\.)+[A-Z]\b"
+)
 
 _ACRONYMS = frozenset(
-    "tv usa uk fm cnn bbc nbc abc nba nfl nhl mlb nyc dvd cd pc gps pdf url usb atm faq diy rsvp eta suv rnb mp html css "
-    "sql api gpu cpu ceo cfo gmt utc pst usd eur gbp inr espn hbo ibm phd".split()
+    "tv usa uk fm cnn bbc nbc abc nba nfl nhl mlb nyc dvd cd pc gps pdf url usb atm faq diy rsvp eta suv rnb mp html "
+    "css sql api gpu cpu ceo cfo gmt utc pst usd eur gbp inr espn hbo ibm phd".split()
 )  # fmt: skip
 """Written in small letters, a speech engine might read these as words; none is an English word."""
 
@@ -62,15 +64,17 @@ _NAMES = r"(?:olly|alexa|siri|cortana|bixby|hey robot|google assistant)"
 _CALL = r"(?:hey|hi|hello|ok|okay|yo)"
 _ASSISTANT = re.compile(
     rf"^(?:(?:{_CALL}[\s,]+)?{_NAMES}\b[\s,.!:;-]*|{_CALL}[\s,]+(?:google|computer|assistant)\b[\s,.!:;-]*"
-    r"|google(?:\s*,\s*|\s+(?=(?:find|set|play|tell|show|what|when|where|who|how|turn|remind|add|call|open|send|can|is|please)\b)))",
+    r"|google(?:\s*,\s*|\s+(?=(?:find|set|play|tell|show|what|when|where|who|how|turn|remind|add|call|open|send|can|is"
+    r"|please)\b)))",
     re.IGNORECASE,
 )
 _TRAILING_ASSISTANT = re.compile(rf"\s*,\s*{_NAMES}\s*([.?!]*)$", re.IGNORECASE)
 
 _FILLERS = frozenset("hey hi hello please so and but okay ok well now then also just oh um uh sorry thanks".split())
 _ALWAYS_ASK = frozenset(
-    "what what's whats who who's whos whose whom which why how how's hows where where's wheres is isn't are aren't was wasn't "
-    "were weren't does doesn't did didn't can can't could couldn't would wouldn't should shouldn't shall has hasn't will won't".split()
+    "what what's whats who who's whos whose whom which why how how's hows where where's wheres is isn't are aren't was "
+    "wasn't were weren't does doesn't did didn't can can't could couldn't would wouldn't should shouldn't shall "
+    "has hasn't will won't".split()
 )
 _PRONOUNS = frozenset("i you we they he she it there".split())
 _ASK_BEFORE = {
@@ -116,7 +120,7 @@ def strip_assistant_name(text: str) -> str:
 
 
 def end_sentence(text: str) -> str:
-    """Begin each sentence with a capital and end the last one: with `?` where its first words ask, else with a full stop."""
+    """Begin each sentence with a capital and end the last one: with `?` where its first words ask, else with a stop."""
     if not text:
         return text
     if text[-1] not in ".?!":

@@ -1,7 +1,7 @@
 """Which scenario and timing a query's draws take: a permutation of the scenarios for each query, seeded by its id.
 
-All of it is integer arithmetic on a seed of (build seed, query id) and a hash of the scenario's key, so that neither other
-queries nor other scenarios change the order of two scenarios of one query.
+All of it is integer arithmetic on a seed of (build seed, query id) and a hash of the scenario's key, so that neither
+other queries nor other scenarios change the order of two scenarios of one query.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _RANK_SALT = np.uint64(0xE7037ED1A0B428DB)
 class DrawnStrata:
     """The draws of n queries.
 
-    `scenario`, shape (n, draws), is the index of the scenario of each draw, all different in a row; `timing`, same shape,
-    that of the timing; `rank`, same shape, uint64, a hash by which draws of equal number are ordered among queries.
+    `scenario`, shape (n, draws), is the index of the scenario of each draw, all different in a row; `timing`, same
+    shape, that of the timing; `rank`, same shape, uint64, a hash by which draws of equal number are ordered among
+    queries.
     """
 
     scenario: npt.NDArray[np.int16]
@@ -49,7 +50,9 @@ def choose_scenarios(params: DrawScenarios, taxonomy: Taxonomy) -> tuple[Scenari
         )
     if not params.timings:
         raise ConfigError("stages.draw_scenarios.timings: name at least one timing")
-    return tuple(scenario for scenario in taxonomy.scenarios if not params.scenarios or scenario.key in params.scenarios)
+    return tuple(
+        scenario for scenario in taxonomy.scenarios if not params.scenarios or scenario.key in params.scenarios
+    )
 
 
 def choose_timings(params: DrawScenarios) -> tuple[Timing, ...]:
