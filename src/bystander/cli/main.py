@@ -10,7 +10,7 @@ from rich.console import Console
 import bystander
 from bystander.cli.build import build_app
 from bystander.cli.doctor import doctor
-from bystander.cli.models import models_app
+from bystander.cli.models import app as models_app
 from bystander.cli.verify import verify
 from bystander.schemas.errors import BystanderError, UserError
 

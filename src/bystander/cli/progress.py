@@ -81,7 +81,7 @@ class ProgressDisplay:
         for name in ("accepted", "rejected", "reused", "waiting", "rows/s"):
             table.add_column(name, justify="right")
         for stage in self._order:
-            first, last = self._spent.get(stage, (0.0, 0.0))
+            _, last = self._spent.get(stage, (0.0, 0.0))
             done = self._kept[stage] + self._rejected[stage]
             rate = f"{done / (last - self._started):.2f}" if done and last > self._started else ""
             table.add_row(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from prefect import flow, tags
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
 from bystander.flows.listeners import current_listener
@@ -31,7 +31,7 @@ from bystander.storage.parts import read_partition
 from bystander.storage.query_files import read_queries
 from bystander.storage.stage_results import discard_result_of_part
 from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
-from bystander.tasks.publish_tpi import StageRuns, TpiRows, publish_tpi
+from bystander.tasks.publish_tpi import StageRuns, TpiRows, digest_content, find_published, publish_tpi
 from bystander.tasks.stages import HARD_NEGATIVE_STAGES, PAIR_STAGES, QUERY_STAGES
 from bystander.tasks.stages.plan_candidates import Progress, enumerate_candidates, plan_wave, size_wave, take_candidates
 from bystander.tasks.stages.select_quotas import Missing, Selection, find_missing, select_quotas
@@ -77,10 +77,10 @@ def build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
 
 
 def run_build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
-    """Run the flow in this process, after clearing up what killed runs left behind, on as many threads as configured."""
+    """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
     mark = mark_this_process()
     stop_orphaned_servers()
-    runner: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=config.workers)
+    runner: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=config.workers)
     with tags(owner_tag(mark), f"dataset:{config.dataset}"):
         outcome = build_tpi_train.with_options(task_runner=runner)(config)
     fail_abandoned_flow_runs()
@@ -108,9 +108,15 @@ class _Build:
         runs = StageRuns([run for harvest in (self.queries, self.pairs, self.singles) for run in harvest.runs()])
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
-        self.listener.on_phase(f"writing {len(selection.ids)} rows")
-        quotas = list_quotas(self.config.targets, self.scenarios, selection, self.pairs.summary())
-        manifest = publish_tpi(self.config, self.environment, self._select_rows(selection), runs, quotas)
+        content = digest_content(self.config, runs, selection.ids)
+        manifest = find_published(self.config, self.environment, content)
+        if manifest is not None:
+            self.listener.on_phase("nothing new: the published build is made of just this")
+        else:
+            self.listener.on_phase(f"writing {len(selection.ids)} rows")
+            quotas = list_quotas(self.config.targets, self.scenarios, selection, self.pairs.summary())
+            rows = self._select_rows(selection)
+            manifest = publish_tpi(self.config, self.environment, rows, runs, quotas, content)
         location = self.environment.store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
         summary = summarise(manifest, location, selection, self.waves, self.environment.call_counts())
         return BuildOutcome(location, manifest, summary)

@@ -160,6 +160,8 @@ class BuildManifest(_Section):
     format_version: Literal[1] = 1
     dataset: str
     build: str
+    content_digest: str = ""
+    """Digest of all that the files were made from: an equal one means that a rebuild would write the same files."""
     seed: int
     config: dict[str, Any]
     code_version: str

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.errors import BuildError, StorageError
+from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
 from bystander.schemas.tpi import CHECKED, FINAL
 from bystander.storage.build_manifest import (
@@ -22,15 +24,16 @@ from bystander.storage.build_manifest import (
     TaxonomyInfo,
     get_code_version,
     list_package_versions,
+    read_manifest,
     write_manifest,
 )
-from bystander.storage.dataset_card import write_card
+from bystander.storage.dataset_card import CARD_NAME, write_card
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition
 from bystander.storage.shards import ShardWriter, write_table
 from bystander.storage.stage_results import StageResult, read_rejects
 from bystander.tasks.environment import StageEnvironment
-from bystander.tasks.report_tpi import write_report
+from bystander.tasks.report_tpi import REPORT_NAME, write_report
 from bystander.tasks.stages import get_stage
 from bystander.tasks.stages.finalise_rows import finalise_rows
 
@@ -82,12 +85,33 @@ class StageRuns:
                 yield read_rejects(store, before, result)
 
 
+def digest_content(config: TpiTrainConfig, runs: StageRuns, ids: Sequence[str]) -> str:
+    """Return a digest of all that a build's files are made from: settings, stage results, selection, code."""
+    results = sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in runs.runs)
+    versions = [get_code_version(), list_package_versions(), FINAL.names]
+    return digest_json([config.content_digest(), config.report_rows, results, sorted(ids), versions])
+
+
+def find_published(config: TpiTrainConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
+    """Return the manifest of the build if it was published from the same content and its files are in place."""
+    store = environment.store.child(config.dataset, config.build_name)
+    try:
+        manifest = read_manifest(store)
+        files = [*manifest.shards, *manifest.rejects]
+        whole = all(store.exists(info.file) and store.size(info.file) == info.bytes for info in files)
+        whole = whole and store.exists(REPORT_NAME) and store.exists(CARD_NAME)
+    except (BuildError, StorageError):
+        return None
+    return manifest if whole and manifest.content_digest == content_digest else None
+
+
 def publish_tpi(
     config: TpiTrainConfig,
     environment: StageEnvironment,
     rows: TpiRows,
     runs: StageRuns,
     quotas: Sequence[Quota],
+    content_digest: str,
     split: str = "train",
 ) -> BuildManifest:
     """Write a build's folder and return its manifest, which is written last: without one the build is unfinished.
@@ -113,6 +137,7 @@ def publish_tpi(
     manifest = BuildManifest(
         dataset=config.dataset,
         build=config.build_name,
+        content_digest=content_digest,
         seed=config.seed,
         config=config.model_dump(mode="json"),
         code_version=get_code_version(),

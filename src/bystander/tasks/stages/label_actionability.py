@@ -115,6 +115,10 @@ STAGE = Stage(
     run=label_actionability,
     params_type=LabelActionability,
     engines=("judge",),
-    uses=("id", "primary_complete", "third_party_text",),
+    uses=(
+        "id",
+        "primary_complete",
+        "third_party_text",
+    ),
     text_tasks=(LABEL_CLASS.name, LABEL_KIND.name),
 )

@@ -55,6 +55,10 @@ STAGE = Stage(
     run=score_ambiguity,
     params_type=ScoreAmbiguity,
     engines=("judge",),
-    uses=("id", "primary_text", "third_party_text",),
+    uses=(
+        "id",
+        "primary_text",
+        "third_party_text",
+    ),
     text_tasks=(SCORE_AMBIGUITY.name,),
 )
