@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from bystander.cli.progress import ProgressDisplay
-from bystander.flows.prefect_settings import configure_prefect
-from bystander.schemas.config import load_config, parse_override
+from bystander.cli.interruption import run_interruptibly
 
 build_app = typer.Typer(help="Build a dataset.", no_args_is_help=True)
 
@@ -21,23 +18,66 @@ def _group() -> None:
 
 @build_app.command("tpi-train")
 def build_tpi_train(
-    profile: Annotated[str, typer.Option(help="Engines and sizes: laptop, playbook, fake, ...")] = "laptop",
+    profile: Annotated[
+        str,
+        typer.Option(
+            help="Engines and sizes: laptop (embedded models, no GPU), playbook (authored texts, embedded speech) or fake "
+            "(no models, for trying things out)."
+        ),
+    ] = "laptop",
     queries: Annotated[
-        str | None, typer.Option(help="Path, glob or URL of requests; default: the starter set.")
+        str | None,
+        typer.Option(
+            help="Requests to build from: path, glob or URL of JSONL, CSV, TSV, TXT or Parquet. Default: the starter "
+            "set of the package."
+        ),
     ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the request in --queries.")] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Rows in all, in the proportions of the profile.")] = None,
-    hard_negatives: Annotated[int | None, typer.Option(min=0, help="Rows with one speaker.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the build.")] = None,
-    out: Annotated[str | None, typer.Option(help="Store: folder or URL for builds and caches.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the build's folder.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Partitions in work at once.")] = None,
-    config: Annotated[list[str] | None, typer.Option(help="YAML file laid over the profile; may be repeated.")] = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option(help="Column of the request in --queries. Default: question, text, query, ..., the first there is."),
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Rows in all, hard negatives included, in the proportions of the profile.")
+    ] = None,
+    hard_negatives: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of two-speaker rows, how many get a one-speaker twin; these come on top of --rows' pairs."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the build: the same seed and input give the same rows. Default: 0.")
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            help="Store: folder or URL that holds builds and caches; a build that was stopped goes on from them. Default: "
+            "bystander-store."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the build's folder, OUT/tpi-train/NAME. Default: derived from the settings."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Partitions in work at once. Changes the speed, never a row.")
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(help="YAML file of fields laid over the profile; may be repeated, the last one wins."),
+    ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="One field, e.g. stages.mix_speakers.offset_mean_s=-0.3.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="One field as name=value, over all files; may be repeated. E.g. stages.mix_speakers.offset_mean_s=-0.3.",
+        ),
     ] = None,
 ) -> None:
-    """Build TPI-Train: requests in, Parquet shards of interrupted requests with replies out."""
+    """Build TPI-Train: requests in, Parquet shards of interrupted requests with replies out.
+
+    Ctrl-C loses nothing that is finished: the same command goes on from there.
+    """
+    from bystander.schemas.config import load_config, parse_override, resize
+
     overrides: dict[str, Any] = dict(parse_override(text) for text in set_ or [])
     given = {
         "queries.path": queries,
@@ -48,19 +88,30 @@ def build_tpi_train(
         "workers": workers,
     }
     overrides.update({key: value for key, value in given.items() if value is not None})
-    settings = load_config(profile, config or (), overrides)
-    if rows is not None:
-        settings = settings.model_copy(update={"targets": settings.targets.scaled_to(rows)})
-    if hard_negatives is not None:
-        targets = settings.targets.model_copy(update={"hard_negatives": hard_negatives})
-        settings = settings.model_copy(update={"targets": targets})
-    configure_prefect()
-    # Prefect takes seconds to import: only now, so that --help and mistakes in options answer at once.
-    from bystander.flows.build_tpi_train import run_build_tpi_train
-    from bystander.flows.listeners import listening
+    settings = resize(load_config(profile, config or (), overrides), rows, hard_negatives)
 
+    from bystander.flows.check_tpi_train import check_tpi_train
+
+    # Prefect takes seconds to import, and its server more to start: mistakes are found before.
+    check_tpi_train(settings)
+
+    from rich.console import Console
+
+    from bystander.cli.progress import ProgressDisplay
+    from bystander.flows.prefect_settings import configure_prefect
+
+    configure_prefect()
     console = Console(soft_wrap=True)
-    with ProgressDisplay(console) as display, listening(display):
-        outcome = run_build_tpi_train(settings)
-    for line in outcome.summary:
+    with ProgressDisplay(console) as display:
+
+        def work() -> tuple[str, ...]:
+            from bystander.flows.build_tpi_train import run_build_tpi_train
+            from bystander.flows.listeners import listening
+
+            with listening(display):
+                return run_build_tpi_train(settings).summary
+
+        display.on_phase("starting Prefect")
+        summary = run_interruptibly(work)
+    for line in summary:
         console.print(line, markup=False, highlight=False)

@@ -1,18 +1,22 @@
-"""Entry point of the `bystander` command: puts the groups together and turns our errors into one line each."""
+"""Entry point of the `bystander` command: puts the groups together and turns errors into one line each."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
-from rich.console import Console
 
 import bystander
 from bystander.cli.build import build_app
 from bystander.cli.doctor import doctor
+from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
 from bystander.cli.verify import verify
 from bystander.schemas.errors import BystanderError, UserError
+
+_ClickError: Any = typer.BadParameter.__mro__[2]
+"""`ClickException`. Where typer has it from depends on its version; what it exports always descends from it."""
 
 app = typer.Typer(
     name="bystander",
@@ -41,16 +45,47 @@ def _set_up(
 
 
 def main() -> None:
-    """Run the command line. Errors of the user's making are one line on stderr and exit code 2; others exit with 1."""
-    console = Console(stderr=True, soft_wrap=True)
+    """Run the command line.
+
+    Errors of the user's making are one line on stderr and exit code 2; others exit with 1, an interruption with 128 and
+    the signal's number.
+    """
     try:
-        app()
+        with raising_on_signals():
+            code = app(standalone_mode=False)
     except BystanderError as exc:
-        console.print(f"error: {exc}", style="red", markup=False, highlight=False)
-        sys.exit(2 if isinstance(exc, UserError) else 1)
-    except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from here", markup=False)
-        sys.exit(130)
+        _complain(str(exc))
+        code = 2 if isinstance(exc, UserError) else 1
+    except Interrupted as exc:
+        _say("stopped; the same command goes on from here")
+        leave(exc.exit_code)
+    except typer.Abort:
+        code = 1
+    except _ClickError as exc:
+        code = _report_usage(exc)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report_usage(exc: Any) -> int:
+    """Say what is wrong with the options in one line; a command without its sub-command shows its help instead."""
+    context = getattr(exc, "ctx", None)
+    message = exc.format_message()
+    if type(exc).__name__ == "NoArgsIsHelpError":
+        print(message, file=sys.stderr)
+    else:
+        help_hint = f"; see {context.command_path} --help" if context is not None else ""
+        _complain(f"{message.rstrip('.')}{help_hint}")
+    return int(exc.exit_code)
+
+
+def _complain(message: str) -> None:
+    _say(f"error: {' '.join(message.split())}", style="red")
+
+
+def _say(line: str, style: str | None = None) -> None:
+    from rich.console import Console
+
+    Console(stderr=True, soft_wrap=True).print(line, style=style, markup=False, highlight=False)
 
 
 if __name__ == "__main__":

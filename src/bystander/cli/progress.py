@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from bystander.storage.stage_results import StageResult
+if TYPE_CHECKING:
+    from bystander.storage.stage_results import StageResult
 
 
 class ProgressDisplay:

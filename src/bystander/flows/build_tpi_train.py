@@ -14,11 +14,13 @@ from prefect import flow, tags
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
+from bystander.flows.check_tpi_train import check_tpi_train
 from bystander.flows.listeners import current_listener
 from bystander.flows.prefect_housekeeping import (
     fail_abandoned_flow_runs,
     mark_this_process,
     owner_tag,
+    start_temporary_server,
     stop_orphaned_servers,
 )
 from bystander.flows.prefect_listener import PrefectListener
@@ -26,6 +28,7 @@ from bystander.flows.tpi_harvest import Harvest
 from bystander.schemas.config import TpiTrainConfig
 from bystander.schemas.errors import BuildError, CorruptPartError, InputError
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, RAW_QUERY, VOICED
+from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import BuildManifest
 from bystander.storage.parts import read_partition
 from bystander.storage.query_files import read_queries
@@ -56,35 +59,43 @@ def build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
 
     Raises:
         UserError: the configuration, an input file, a pack, an engine's set-up is wrong.
-        BuildError: there is not a single row to publish.
+        BuildError: there is not a single row to publish, or another process is making this build.
     """
+    check_tpi_train(config)
     listener = PrefectListener(current_listener(), config.dataset)
     environment = open_environment(StageJob.of(config))
     try:
-        for repair in range(_MAX_REPAIRS + 1):
-            try:
-                outcome = _Build(config, environment, listener).run()
-                listener.publish(outcome.summary, outcome.location)
-                return outcome
-            except CorruptPartError as damage:
-                if repair == _MAX_REPAIRS:
-                    raise
-                listener.on_phase(f"rebuilding a damaged part: {damage}")
-                discard_result_of_part(environment.store, damage.path)
-        raise AssertionError("unreachable")
+        with lock_build(environment.store, config.dataset, config.build_name):
+            return _build_with_repairs(config, environment, listener)
     finally:
         close_environments()
+
+
+def _build_with_repairs(
+    config: TpiTrainConfig, environment: StageEnvironment, listener: PrefectListener
+) -> BuildOutcome:
+    for repair in range(_MAX_REPAIRS + 1):
+        try:
+            outcome = _Build(config, environment, listener).run()
+            listener.publish(outcome.summary, outcome.location)
+            return outcome
+        except CorruptPartError as damage:
+            if repair == _MAX_REPAIRS:
+                raise
+            listener.on_phase(f"rebuilding a damaged part: {damage}")
+            discard_result_of_part(environment.store, damage.path)
+    raise AssertionError("unreachable")
 
 
 def run_build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
     mark = mark_this_process()
     stop_orphaned_servers()
+    start_temporary_server()
+    fail_abandoned_flow_runs()
     runner: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=config.workers)
     with tags(owner_tag(mark), f"dataset:{config.dataset}"):
-        outcome = build_tpi_train.with_options(task_runner=runner)(config)
-    fail_abandoned_flow_runs()
-    return outcome
+        return build_tpi_train.with_options(task_runner=runner)(config)
 
 
 class _Build:

@@ -92,6 +92,26 @@ def load_config(profile: str, files: Sequence[str] = (), overrides: Mapping[str,
         raise ConfigError(f"configuration of profile {profile!r}: {faults}") from exc
 
 
+def resize(config: TpiTrainConfig, rows: int | None = None, hard_negatives: int | None = None) -> TpiTrainConfig:
+    """Return the configuration with `rows` rows in all, in the same proportions, and then so many hard negatives.
+
+    Raises:
+        ConfigError: there would be hard negatives, but not a single two-speaker row.
+    """
+    targets = config.targets
+    try:
+        if rows is not None:
+            targets = targets.scaled_to(rows)
+        if hard_negatives is not None:
+            targets = TpiTargets(labels=targets.labels, hard_negatives=hard_negatives)
+    except ValidationError as exc:
+        raise ConfigError(
+            f"{rows or targets.pairs} rows in the proportions of {dict(targets.labels)} and "
+            f"{targets.hard_negatives} hard negatives leave no two-speaker row; ask for more rows"
+        ) from exc
+    return config.model_copy(update={"targets": targets})
+
+
 def parse_override(text: str) -> tuple[str, Any]:
     """Split `stages.mix_speakers.offset_mean_s=-0.3` into its dotted key and YAML value.
 
