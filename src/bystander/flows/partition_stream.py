@@ -67,8 +67,8 @@ def stream_partitions(
     done: queue.SimpleQueue[tuple[Journey, Any]] = queue.SimpleQueue()
     job: StageJob = environment.job
 
-    def advance(journey: Journey, result: StageResult, reused: bool) -> None:
-        listener.on_result(result.stage, result, reused)
+    def advance(journey: Journey, result: StageResult) -> None:
+        listener.on_result(result.stage, result, result.reused)
         journey.results.append((journey.partition, result))
         journey.partition = journey.partition.extend(result.kept)
 
@@ -79,7 +79,7 @@ def stream_partitions(
                 if finished is None:
                     waiting.append(journey)
                     break
-                advance(journey, finished, reused=True)
+                advance(journey, finished)
         arrived = []
         waiting.sort(key=lambda journey: -journey.step)
         for journey in list(waiting):
@@ -106,6 +106,6 @@ def stream_partitions(
         elif isinstance(result, BaseException):
             raise result
         else:
-            advance(journey, result, reused=False)
+            advance(journey, result)
         arrived.append(journey)
     return journeys

@@ -11,7 +11,13 @@ from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.tpi import VOICED
-from bystander.storage.parts import Partition, read_partition, read_partition_columns, write_part_by_content
+from bystander.storage.parts import (
+    Partition,
+    make_layer,
+    read_partition,
+    read_partition_columns,
+    write_part_by_content,
+)
 from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import QUERY_STAGES, get_stage
@@ -22,6 +28,10 @@ SUMMARY = pa.schema(
     [VOICED.field(name) for name in ("id", "scenario", "category", "label", "timing", "ambiguity_score", "twin_id")]
 )
 """What planning and selection need to know of a finished row."""
+
+REPLY_COLUMNS = ("reply", "reply_attempts", "pack", "pack_digest")
+"""Columns of a base that change with the pack's reply prompts alone. They lie in a layer of their own, so that a stage
+that does not use them finds its result again under another pack."""
 
 ROLE_LIMITS: Mapping[EngineRole, int] = {"writer": 2, "judge": 2, "speech": 1, "recogniser": 1}
 """Partitions that may use an engine at once. Two keep a text server's slots filled while one partition runs out; the
@@ -86,9 +96,15 @@ class Harvest:
 
 def store_bases(rows: pa.Table, name: str, environment: StageEnvironment, partition_rows: int) -> dict[str, Partition]:
     """Cut rows into partitions and store them under their content, so that an equal wave finds them again."""
+    store = environment.store
     partitions = {}
     for number, start in enumerate(range(0, len(rows), partition_rows)):
         table = rows.slice(start, partition_rows).combine_chunks()
-        part = write_part_by_content(environment.store, BASES_FOLDER, table)
-        partitions[f"{name}-{number:05d}"] = Partition(part)
+        replies = [column for column in REPLY_COLUMNS if column in table.schema.names]
+        base = table.drop_columns(replies)
+        partition = Partition(write_part_by_content(store, BASES_FOLDER, base))
+        if replies:
+            layer = make_layer(base, table, range(len(table)))
+            partition = partition.extend(write_part_by_content(store, BASES_FOLDER, layer))
+        partitions[f"{name}-{number:05d}"] = partition
     return partitions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import posixpath
 import shutil
@@ -88,6 +89,14 @@ class Store:
         """Return a file's size in bytes."""
         with self._wrap_errors(path, "looked up"):
             return int(self._filesystem.size(self._full(path)))
+
+    def sha256(self, path: str) -> str:
+        """Return the SHA-256 hex digest of a file."""
+        digest = hashlib.sha256()
+        with self.open_read(path) as source:
+            while chunk := source.read(1 << 20):
+                digest.update(chunk)
+        return digest.hexdigest()
 
     def read_bytes(self, path: str) -> bytes:
         """Return a file's content."""

@@ -8,7 +8,7 @@ unchanged rebuild reads no data at all.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +31,8 @@ class StageResult:
     kept: PartRef
     rejected: PartRef
     reasons: dict[str, int]
+    reused: bool = field(default=False, compare=False)
+    """Whether it was found, not made, by the call that returned it. Not stored."""
 
     @property
     def rows_kept(self) -> int:
@@ -49,7 +51,7 @@ def find_result(store: Store, stage: str, fingerprint: str) -> StageResult | Non
         return None
     try:
         kept, rejected = PartRef(**data.pop("kept")), PartRef(**data.pop("rejected"))
-        result = StageResult(**data, kept=kept, rejected=rejected)
+        result = StageResult(**data, kept=kept, rejected=rejected, reused=True)
         whole = all(
             store.exists(ref.path) and store.size(ref.path) == ref.bytes for ref in (result.kept, result.rejected)
         )
@@ -76,7 +78,7 @@ def write_result(store: Store, stage: str, fingerprint: str, rows: pa.Table, out
     kept = write_part(store, f"{folder}/kept.parquet", make_layer(rows, output.kept, output.kept_at))
     reasons = output.rejected["reject_reason"].to_pylist()
     rejects = pa.table(
-        [pa.array(output.rejected_at, pa.int32()), *(output.rejected[field.name] for field in REJECT_FIELDS)],
+        [pa.array(output.rejected_at, pa.int32()), *(output.rejected[column.name] for column in REJECT_FIELDS)],
         schema=pa.schema([pa.field(AT, pa.int32(), nullable=False), *REJECT_FIELDS]),
     )
     rejected = write_part(store, f"{folder}/rejected.parquet", rejects)
@@ -88,7 +90,8 @@ def write_result(store: Store, stage: str, fingerprint: str, rows: pa.Table, out
         rejected=rejected,
         reasons={reason: reasons.count(reason) for reason in sorted(set(reasons))},
     )
-    store.write_bytes(_result_path(store, stage, fingerprint), json.dumps(asdict(result), sort_keys=True).encode())
+    stored = {name: value for name, value in asdict(result).items() if name != "reused"}
+    store.write_bytes(_result_path(store, stage, fingerprint), json.dumps(stored, sort_keys=True).encode())
     return result
 
 
@@ -96,8 +99,8 @@ def read_rejects(store: Store, before: Partition, result: StageResult) -> pa.Tab
     """Return the rows that a stage rejected: its input columns and `REJECT_FIELDS`."""
     rejects = read_part(store, result.rejected)
     rows = read_partition(store, before).take(rejects[AT])
-    for field in REJECT_FIELDS:
-        rows = rows.append_column(field, rejects[field.name])
+    for column in REJECT_FIELDS:
+        rows = rows.append_column(column, rejects[column.name])
     return rows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +27,6 @@ from bystander.storage.row_invariants import RowLinks, check_audio, check_row
 
 QUICK_CLIPS = 200
 """Clips that a quick check decodes."""
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ def _check_files(store: Store, manifest: BuildManifest) -> Iterator[Finding]:
         size = store.size(info.file)
         if size != info.bytes:
             yield Finding(info.file, f"has {size} bytes, the manifest says {info.bytes}")
-        elif (found := _digest_file(store, info.file)) != info.sha256:
+        elif (found := store.sha256(info.file)) != info.sha256:
             yield Finding(info.file, f"has checksum {found[:12]}…, the manifest says {info.sha256[:12]}…")
     known = {info.file for info in listed}
     for folder in ("data", "rejects"):
@@ -91,14 +89,6 @@ def _check_files(store: Store, manifest: BuildManifest) -> Iterator[Finding]:
                 yield Finding(name, "is not in the manifest")
     if not store.exists("README.md"):
         yield Finding("README.md", "is missing")
-
-
-def _digest_file(store: Store, path: str) -> str:
-    digest = hashlib.sha256()
-    with store.open_read(path) as source:
-        while chunk := source.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 class _RowCheck:

@@ -93,16 +93,18 @@ def digest_content(config: TpiTrainConfig, runs: StageRuns, ids: Sequence[str]) 
 
 
 def find_published(config: TpiTrainConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
-    """Return the manifest of the build if it was published from the same content and its files are in place."""
+    """Return the manifest of the build if it was published from the same content and its files are what it says."""
     store = environment.store.child(config.dataset, config.build_name)
     try:
         manifest = read_manifest(store)
-        files = [*manifest.shards, *manifest.rejects]
-        whole = all(store.exists(info.file) and store.size(info.file) == info.bytes for info in files)
-        whole = whole and store.exists(REPORT_NAME) and store.exists(CARD_NAME)
+        if manifest.content_digest != content_digest:
+            return None
+        whole = store.exists(REPORT_NAME) and store.exists(CARD_NAME)
+        for info in (*manifest.shards, *manifest.rejects):
+            whole = whole and store.size(info.file) == info.bytes and store.sha256(info.file) == info.sha256
     except (BuildError, StorageError):
         return None
-    return manifest if whole and manifest.content_digest == content_digest else None
+    return manifest if whole else None
 
 
 def publish_tpi(
