@@ -1,12 +1,40 @@
-"""Makes the modules beside the tests importable, and hypothesis repeatable on slow machines."""
+"""Makes the modules beside the tests importable, hypothesis repeatable on slow machines, and Prefect leave no trace."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from bystander.flows.prefect_settings import configure_prefect
 
 sys.path.insert(0, str(Path(__file__).parent))
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
+
+# Before any test module imports Prefect: its settings are read once.
+_home = tempfile.mkdtemp(prefix="bystander-prefect-")
+atexit.register(shutil.rmtree, _home, ignore_errors=True)
+os.environ["PREFECT_HOME"] = _home
+os.environ.pop("PREFECT_API_URL", None)
+configure_prefect()
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[None]:
+    """Prefect's temporary server, started once, since it takes seconds."""
+    from prefect.server.api.server import SubprocessASGIServer
+
+    from bystander.flows.prefect_housekeeping import mark_this_process, start_temporary_server
+
+    mark_this_process()
+    start_temporary_server()
+    yield
+    SubprocessASGIServer().stop()
