@@ -30,6 +30,7 @@ configure_prefect()
 @pytest.fixture(scope="session")
 def prefect_server() -> Iterator[None]:
     """Prefect's temporary server, started once, since it takes seconds."""
+    from prefect.logging.handlers import APILogHandler
     from prefect.server.api.server import SubprocessASGIServer
 
     from bystander.flows.prefect_housekeeping import mark_this_process, start_temporary_server
@@ -37,4 +38,5 @@ def prefect_server() -> Iterator[None]:
     mark_this_process()
     start_temporary_server()
     yield
+    APILogHandler.flush()
     SubprocessASGIServer().stop()

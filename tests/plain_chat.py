@@ -63,7 +63,12 @@ class PlainChat:
         task = asked.pop("task")
         schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
         request = TextRequest(
-            task=task, messages=(), seed=body["seed"], variables=asked, reply_schema=schema, options=_OPTIONS.get(task, ())
+            task=task,
+            messages=(),
+            seed=body["seed"],
+            variables=asked,
+            reply_schema=schema,
+            options=_OPTIONS.get(task, ()),
         )
         with self._lock:
             (reply,) = self._engine.generate([request])

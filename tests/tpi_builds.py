@@ -18,7 +18,11 @@ from bystander.storage.stage_results import StageResult
 
 ROWS = 30
 GOOD_QUERIES = 60
-BAD_QUERIES = {"   ": "empty", "See https://example.com for it": "url", "TURN OFF the bedroom lights please": "duplicate"}
+BAD_QUERIES = {
+    "   ": "empty",
+    "See https://example.com for it": "url",
+    "TURN OFF the bedroom lights please": "duplicate",
+}
 """Queries that are rejected, and why. The last says what the first starter query says."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,10 @@ def test_every_row_is_accounted_for_at_every_stage(first: Built) -> None:
     assert {stage for stage, _, _ in first.heard.results} >= {*PAIR_STAGES, *HARD_NEGATIVE_STAGES}
     counts = {stage.stage: stage for stage in first.outcome.manifest.stages}
     assert counts["normalise_queries"].rows_in == GOOD_QUERIES + len(BAD_QUERIES)
-    for before, after in zip(PAIR_STAGES[:6], PAIR_STAGES[1:7], strict=True):
+    for before, after in pairwise(PAIR_STAGES[:7]):
         assert counts[after].rows_in == counts[before].kept
     # From speech on, the counts are those of pairs and hard negatives together.
-    assert (
-        counts["synthesise_speech"].rows_in == counts["choose_voices"].kept + counts["build_hard_negatives"].kept
-    )
+    assert counts["synthesise_speech"].rows_in == counts["choose_voices"].kept + counts["build_hard_negatives"].kept
     finished = counts["verify_mixture"].kept
     assert counts["select_quotas"].rows_in == finished
     assert counts["select_quotas"].kept == ROWS
@@ -219,7 +218,10 @@ def flip_byte(path: Path) -> None:
 
 def test_build_that_another_process_is_making_is_left_alone(first: Built, store: Path, queries: Path) -> None:
     config = make_config(store, queries, build="first")
-    with lock_build(open_store(store), "tpi-train", "first"), pytest.raises(BuildError, match=r"made by process \d+ on"):
+    with (
+        lock_build(open_store(store), "tpi-train", "first"),
+        pytest.raises(BuildError, match=r"made by process \d+ on"),
+    ):
         build(config)
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,17 @@ class Bench:
         fields = self.configure(store).model_dump(mode="json", exclude={"profile"})
         settings.write_text(yaml.safe_dump(fields), "utf-8")
         return subprocess.Popen(
-            [sys.executable, "-m", "bystander.cli.main", "build", "tpi-train", "--profile", "fake", "--config", settings],
+            [
+                sys.executable,
+                "-m",
+                "bystander.cli.main",
+                "build",
+                "tpi-train",
+                "--profile",
+                "fake",
+                "--config",
+                settings,
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -90,7 +100,9 @@ def undisturbed(bench: Bench) -> tuple[Built, Counter[str]]:
     return built, bench.take_calls()
 
 
-def stop_midway(bench: Bench, store: Path, signum: int, calls: int) -> tuple[subprocess.Popen[str], str, float, list[Any]]:
+def stop_midway(
+    bench: Bench, store: Path, signum: int, calls: int
+) -> tuple[subprocess.Popen[str], str, float, list[Any]]:
     """Start a build, signal its process group in the middle; return it, its last words, seconds, and its children."""
     bench.chat.delay_s, bench.chat.signal_at = 0.1, calls
     bench.chat.reached.clear()
@@ -139,7 +151,12 @@ def find_state_of_flow_run(pid: int) -> str:
     ],
 )
 def test_stopped_build_goes_on_to_the_same_bytes(
-    bench: Bench, undisturbed: tuple[Built, Counter[str]], signum: signal.Signals, code: int, last_state: str
+    bench: Bench,
+    undisturbed: tuple[Built, Counter[str]],
+    signum: signal.Signals,
+    code: int,
+    last_state: str,
+    record_property: Callable[[str, object], None],
 ) -> None:
     expected, all_calls = undisturbed
     store = bench.folder / signum.name
@@ -156,7 +173,8 @@ def test_stopped_build_goes_on_to_the_same_bytes(
 
     calls_after = bench.take_calls()
     repeated = calls_before + calls_after - all_calls
-    print(f"{signum.name}: {sum(calls_before.values())} calls before, {sum(repeated.values())} repeated")
+    record_property("calls_before", sum(calls_before.values()))
+    record_property("calls_repeated", sum(repeated.values()))
     assert calls_after
     assert sum(repeated.values()) <= MAX_IN_FLIGHT
     assert set(calls_before + calls_after) == set(all_calls)

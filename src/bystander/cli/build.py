@@ -21,8 +21,8 @@ def build_tpi_train(
     profile: Annotated[
         str,
         typer.Option(
-            help="Engines and sizes: laptop (embedded models, no GPU), playbook (authored texts, embedded speech) or fake "
-            "(no models, for trying things out)."
+            help="Engines and sizes: laptop (embedded models, no GPU), playbook (authored texts, embedded speech) or "
+            "fake (no models, for trying things out)."
         ),
     ] = "laptop",
     queries: Annotated[
@@ -34,23 +34,28 @@ def build_tpi_train(
     ] = None,
     text_column: Annotated[
         str | None,
-        typer.Option(help="Column of the request in --queries. Default: question, text, query, ..., the first there is."),
+        typer.Option(
+            help="Column of the request in --queries. Default: question, text, query, ..., the first there is."
+        ),
     ] = None,
     rows: Annotated[
         int | None, typer.Option(min=1, help="Rows in all, hard negatives included, in the proportions of the profile.")
     ] = None,
     hard_negatives: Annotated[
         int | None,
-        typer.Option(min=0, help="Of two-speaker rows, how many get a one-speaker twin; these come on top of --rows' pairs."),
+        typer.Option(
+            min=0, help="Of two-speaker rows, how many get a one-speaker twin; these come on top of --rows' pairs."
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the build: the same seed and input give the same rows. Default: 0.")
+        int | None,
+        typer.Option(min=0, help="Seed of the build: the same seed and input give the same rows. Default: 0."),
     ] = None,
     out: Annotated[
         str | None,
         typer.Option(
-            help="Store: folder or URL that holds builds and caches; a build that was stopped goes on from them. Default: "
-            "bystander-store."
+            help="Store: folder or URL that holds builds and caches; a build that was stopped goes on from them. "
+            "Default: bystander-store."
         ),
     ] = None,
     name: Annotated[
@@ -68,7 +73,8 @@ def build_tpi_train(
         list[str] | None,
         typer.Option(
             "--set",
-            help="One field as name=value, over all files; may be repeated. E.g. stages.mix_speakers.offset_mean_s=-0.3.",
+            help="One field as name=value, over all files; may be repeated. E.g. "
+            "stages.mix_speakers.offset_mean_s=-0.3.",
         ),
     ] = None,
 ) -> None:

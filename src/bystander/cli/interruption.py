@@ -31,7 +31,10 @@ class Interrupted(BaseException):
 
 @contextlib.contextmanager
 def raising_on_signals() -> Iterator[None]:
-    """Raise `Interrupted` in the main thread on Ctrl-C, SIGTERM and SIGHUP while the block runs."""
+    """Raise `Interrupted` in the main thread on Ctrl-C, SIGTERM and SIGHUP while the block runs.
+
+    A signal that the process was started to ignore (by `nohup`, say) stays ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may handle signals
         return
@@ -39,7 +42,8 @@ def raising_on_signals() -> Iterator[None]:
     def interrupt(signum: int, _frame: FrameType | None) -> None:
         raise Interrupted(signum)
 
-    before = {signum: signal.signal(signum, interrupt) for signum in _SIGNALS}
+    heeded = [signum for signum in _SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
+    before = {signum: signal.signal(signum, interrupt) for signum in heeded}
     try:
         yield
     finally:

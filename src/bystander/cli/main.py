@@ -70,9 +70,7 @@ def _report_usage(exc: Any) -> int:
     """Say what is wrong with the options in one line; a command without its sub-command shows its help instead."""
     context = getattr(exc, "ctx", None)
     message = exc.format_message()
-    if type(exc).__name__ == "NoArgsIsHelpError":
-        print(message, file=sys.stderr)
-    else:
+    if type(exc).__name__ != "NoArgsIsHelpError":
         help_hint = f"; see {context.command_path} --help" if context is not None else ""
         _complain(f"{message.rstrip('.')}{help_hint}")
     return int(exc.exit_code)

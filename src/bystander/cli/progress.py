@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,13 @@ class ProgressDisplay:
         self._kept: Counter[str] = Counter()
         self._rejected: Counter[str] = Counter()
         self._reused: Counter[str] = Counter()
-        self._spent: dict[str, tuple[float, float]] = {}
+        self._made: Counter[str] = Counter()
+        self._stream: list[str] = []
+        self._made_in_stream: Counter[str] = Counter()
+        self._stream_started = time.monotonic()
+        self._spent: dict[str, float] = defaultdict(float)
+        """Seconds of the streams so far, up to a stage's last result in each."""
+        self._last: dict[str, float] = {}
         self._accepted: dict[str, int] = {}
         self._wanted: dict[str, int] = {}
         self._started = time.monotonic()
@@ -50,23 +56,29 @@ class ProgressDisplay:
             self._console.print(f"[{self._elapsed()}] {phase}", highlight=False, markup=False)
 
     def on_stream(self, stages: list[str], rows: int) -> None:
-        for stage in stages:
-            if stage not in self._order:
-                self._order.append(stage)
-        self._waiting[stages[0]] += rows
+        self._order += [stage for stage in stages if stage not in self._order]
+        self._stream = stages
+        self._made_in_stream.clear()
+        self._last.clear()
+        self._stream_started = time.monotonic()
+        self._waiting.clear()
+        self._waiting[stages[0]] = rows
 
     def on_result(self, stage: str, result: StageResult, reused: bool) -> None:
-        now = time.monotonic()
-        first, _ = self._spent.get(stage, (now, now))
-        self._spent[stage] = (first, now)
         self._waiting[stage] -= result.rows_in
         self._kept[stage] += result.rows_kept
         self._rejected[stage] += result.rows_rejected
+        at = self._stream.index(stage)
+        if at + 1 < len(self._stream):
+            self._waiting[self._stream[at + 1]] += result.rows_kept
         if reused:
             self._reused[stage] += result.rows_in
-        at = self._order.index(stage) if stage in self._order else -1
-        if 0 <= at < len(self._order) - 1:
-            self._waiting[self._order[at + 1]] += result.rows_kept
+            return
+        now = time.monotonic()
+        self._spent[stage] += now - self._last.get(stage, self._stream_started)
+        self._last[stage] = now
+        self._made[stage] += result.rows_in
+        self._made_in_stream[stage] += result.rows_in
 
     def on_accepted(self, accepted: dict[str, int], wanted: dict[str, int]) -> None:
         self._accepted, self._wanted = accepted, wanted
@@ -77,23 +89,41 @@ class ProgressDisplay:
     def _elapsed(self) -> str:
         return time.strftime("%H:%M:%S", time.gmtime(time.monotonic() - self._started))
 
+    def _estimate_left_s(self) -> float | None:
+        """Return the seconds until the rows under way are through, or None before anything was made.
+
+        All stages work at once, so the slowest decides: the rows that are yet to pass a stage, over its rate so far.
+        """
+        spent = time.monotonic() - self._stream_started
+        ahead = 0
+        needs = []
+        for stage in self._stream:
+            ahead += max(0, self._waiting[stage])
+            if self._made_in_stream[stage]:
+                needs.append(ahead * spent / self._made_in_stream[stage])
+        return max(needs, default=None)
+
     def _render(self) -> Group:
         table = Table(box=None, pad_edge=False)
         table.add_column("stage")
         for name in ("accepted", "rejected", "reused", "waiting", "rows/s"):
             table.add_column(name, justify="right")
         for stage in self._order:
-            _, last = self._spent.get(stage, (0.0, 0.0))
-            done = self._kept[stage] + self._rejected[stage]
-            rate = f"{done / (last - self._started):.2f}" if done and last > self._started else ""
+            made, spent = self._made[stage], self._spent[stage]
             table.add_row(
                 stage,
                 *(str(n) for n in (self._kept[stage], self._rejected[stage], self._reused[stage])),
                 str(max(0, self._waiting[stage])),
-                rate,
+                f"{made / spent:.2f}" if made and spent > 0 else "",
             )
         finished = sum(min(self._accepted.get(label, 0), count) for label, count in self._wanted.items())
-        wanted = sum(self._wanted.values())
-        elapsed = time.monotonic() - self._started
-        left = f", about {elapsed / finished * (wanted - finished) / 60:.0f} min left" if 0 < finished < wanted else ""
-        return Group(Text(f"{self._elapsed()}  {self._phase}  ({finished} of {wanted} rows finished{left})"), table)
+        rows = f"{finished} of {sum(self._wanted.values())} rows finished"
+        left_s = self._estimate_left_s()
+        left = f", about {_say_duration(left_s)} left in this round" if left_s else ""
+        return Group(Text(f"{self._elapsed()}  {self._phase}  ({rows}{left})"), table)
+
+
+def _say_duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 from uuid import uuid4
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiTrainConfig
-from bystander.schemas.engine_configs import EngineConfigs
+from bystander.schemas.engine_configs import EngineConfigs, OpenAiTextConfig
 from bystander.schemas.errors import ConfigError, InputError, StorageError
 from bystander.schemas.taxonomy import load_taxonomy
 from bystander.storage.filesystem import open_store
@@ -17,6 +20,7 @@ from bystander.tasks.stages.strata import choose_scenarios
 
 _NOT_IN_STORE = frozenset({"openai"})
 """Engines whose model is another machine's."""
+_CONNECT_TIMEOUT_S = 10.0
 
 
 def check_tpi_train(config: TpiTrainConfig) -> None:
@@ -32,6 +36,9 @@ def check_tpi_train(config: TpiTrainConfig) -> None:
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)
+    for engine in (config.engines.writer, config.engines.judge):
+        if isinstance(engine, OpenAiTextConfig):
+            _check_endpoint(engine)
 
 
 def _check_targets(config: TpiTrainConfig) -> None:
@@ -58,6 +65,27 @@ def _check_store(uri: str) -> None:
         store.remove(probe)
     except (StorageError, OSError) as exc:
         raise InputError(f"store {uri}: cannot be written ({exc}); choose another with --out") from exc
+
+
+def _check_endpoint(engine: OpenAiTextConfig) -> None:
+    """See whether anything listens at an engine's address: later, minutes of retries would come before the error."""
+    try:
+        address = urlsplit(engine.base_url)
+        port = address.port or {"http": 80, "https": 443}[address.scheme]
+        if not address.hostname:
+            raise ValueError("no host")
+    except (ValueError, KeyError) as exc:
+        raise ConfigError(
+            f"text engine at {engine.base_url!r}: not an address; write it like http://localhost:8000/v1"
+        ) from exc
+    if getproxies():
+        return  # perhaps only a proxy reaches it
+    try:
+        socket.create_connection((address.hostname, port), _CONNECT_TIMEOUT_S).close()
+    except OSError as exc:
+        raise ConfigError(
+            f"text engine at {engine.base_url}: cannot be reached ({exc.strerror or exc}); is it running there?"
+        ) from exc
 
 
 def _list_models(engines: EngineConfigs) -> Iterator[str]:

@@ -1,5 +1,6 @@
-"""Starts and stops Prefect's temporary server, and clears up what a killed run leaves behind: that server, and flow runs
-that seem to be running.
+"""Starts and stops Prefect's temporary server, and clears up what a killed run leaves behind.
+
+That is its temporary server, and a flow run that seems to be running.
 
 Every run marks itself: its process in an environment variable that the temporary server inherits, its flow run by a
 tag. What bears the mark of a process that is gone, and only that, is cleared up by the next run.
@@ -21,7 +22,7 @@ import psutil
 from bystander.schemas.errors import ConfigError, EngineUnavailableError
 
 if TYPE_CHECKING:
-    from prefect.states import State
+    from prefect.client.schemas.objects import State
 
 _OWNER_VARIABLE = "BYSTANDER_OWNER"
 _TAG_PREFIX = "bystander-owner:"

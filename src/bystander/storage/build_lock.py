@@ -25,7 +25,7 @@ def lock_build(store: Store, dataset: str, build: str) -> Iterator[None]:
         BuildError: another process holds it; the message names the process.
         StorageError: the lock file cannot be written.
     """
-    path = store.local_path(store.path(LOCKS_FOLDER, f"{dataset}--{build}.lock"))
+    path = store.local_path(store.path(LOCKS_FOLDER, dataset, f"{build}.lock"))
     try:
         import fcntl
     except ImportError:

@@ -123,6 +123,7 @@ def publish_tpi(
     """
     store = environment.store.child(config.dataset, config.build_name)
     store.remove("manifest.json")
+    store.remove_temporaries()  # of a run that was killed here
     sampling_rate = config.stages.mix_speakers.sampling_rate
     engines = {
         role: EngineInfo(**environment.engine(role).identity.describe())

@@ -1,0 +1,263 @@
+"""The `bystander` command: mistakes are one line and exit code 2, and help comes at once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bystander.cli.main import main
+from tasks.engines.scripted_chat_server import answer_well, serve_script
+from tpi_builds import write_queries
+
+Run = Callable[..., tuple[int, str, str]]
+SLOW_MODULES = {"prefect", "pandas", "onnxruntime", "librosa", "scipy", "openai", "xllamacpp", "ctranslate2", "torch"}
+PROBE = """
+import sys
+sys.argv = ["bystander", *{arguments}]
+from bystander.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+import resource
+used = resource.getrusage(resource.RUSAGE_SELF)
+import json
+print(json.dumps([used.ru_utime + used.ru_stime, sorted(sys.modules)]))
+"""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["bystander", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capfd.readouterr()
+        return end.value.code if isinstance(end.value.code, int) else 0, out, err
+
+    return call
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def fail(run: Run, *arguments: object) -> str:
+    """Run a command that must fail by the user's fault, and return its one line."""
+    code, out, err = run(*arguments)
+    assert code == 2, (code, out, err)
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1, err
+    assert "Traceback" not in err + out
+    return err.removeprefix("error: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--profile", "huge"], "no profile 'huge'; there are fake, laptop, playbook"),
+        (["--set", "targets"], "--set 'targets': write it as field.name=value"),
+        (["--set", "no.such=1"], "no: Extra inputs are not permitted"),
+        (["--set", "stages.mix_speakers.offset=1"], "stages.mix_speakers.offset: Extra inputs are not permitted"),
+        (["--set", "stages.mix_speakers.offset_sd_s=-1"], "stages.mix_speakers.offset_sd_s: Input should be greater"),
+        (["--set", "partition_rows=many"], "partition_rows: Input should be a valid integer"),
+        (["--set", "workers=[1"], "--set 'workers=[1': '[1' is not a YAML value"),
+        (["--set", "engines.speech.engine=gramophone"], "engines.speech: Input tag 'gramophone'"),
+        (["--set", "engines.writer.engine=openai"], "engines.writer.openai.base_url: Field required"),
+        (
+            ["--set", "stages.draw_scenarios.scenarios=[small_talk]"],
+            "taxonomy 'reference-26' has no small_talk; it has ",
+        ),
+        (["--set", "stages.draw_scenarios.timings=[]"], "timings: name at least one timing"),
+        (["--set", "taxonomy=no/such.yaml"], "taxonomy no/such.yaml: cannot be read (No such file or directory)"),
+        (
+            ["--set", "pack=no/such"],
+            "pack 'no/such': neither a built-in pack (reference) nor a folder with a pack.yaml",
+        ),
+        (["--set", "targets.labels={urgent: 3}"], "pack 'reference' has no class urgent; it has actionable, ignorable"),
+        (["--set", "targets.labels={actionable: 0}"], "targets: Value error, labels: counts must not be negative"),
+        (["--rows", "10", "--hard-negatives", "11"], "each is the twin of one of the two-speaker rows"),
+        (["--rows", "0"], "Invalid value for '--rows': Input should be greater than or equal to 1"),
+        (["--rows", "ten"], "Invalid value for '--rows'"),
+        (["--seed", "-1"], "Invalid value for '--seed'"),
+        (["--colour", "red"], "No such option: --colour"),
+        (["--name", "../elsewhere"], "build: String should match pattern"),
+        (["--queries", "no/such.jsonl"], "queries no/such.jsonl: there is no such file"),
+        (["--queries", "no/such/*.jsonl"], "no file matches this pattern"),
+        (["--out", "telegraph://x/y"], "store telegraph://x/y: cannot be opened"),
+        (["--config", "no/such.yaml"], "configuration file no/such.yaml: cannot be read (No such file or directory)"),
+    ],
+)
+def test_mistake_is_one_line(run: Run, store: Path, options: list[str], words: str) -> None:
+    out = [] if "--out" in options else ["--out", store]
+    line = fail(run, "build", "tpi-train", "--profile", "fake", *out, *options)
+    assert words in line
+    assert not (store / "tpi-train").exists()
+
+
+def test_hard_negatives_alone(run: Run, store: Path) -> None:
+    options = ["--set", "targets.hard_negatives=1000", "--set", "targets.labels={actionable: 1}", "--rows", "1"]
+    line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, *options)
+    assert "leave no two-speaker row; ask for more rows" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "words"),
+    [
+        ("empty.jsonl", "", [], "there is no row in them"),
+        ("q.docx", "x", [], "unknown format '.docx'"),
+        ("q.csv", "question\nPlay a song now.\n", ["--text-column", "speech"], "speech"),
+        ("q.csv", "colour,size\nred,3\n", [], "--set queries.text_column=NAME"),
+        ("q.parquet", "not parquet", [], "q.parquet"),
+    ],
+)
+def test_bad_query_file_is_named(
+    run: Run, store: Path, tmp_path: Path, name: str, content: str, options: list[str], words: str
+) -> None:
+    queries = tmp_path / name
+    queries.write_text(content, "utf-8")
+    line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, "--queries", queries, *options)
+    assert words in line
+    assert name in line
+
+
+@pytest.mark.parametrize("text", ["a: [1, 2", "- just\n- a list\n", "\x00"])
+def test_wrong_yaml(run: Run, store: Path, tmp_path: Path, text: str) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(text, "utf-8")
+    assert f"configuration file {config}" in fail(run, "build", "tpi-train", "--out", store, "--config", config)
+
+
+def test_store_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", "utf-8")
+    line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", tmp_path / "file" / "store")
+    assert f"store {tmp_path}/file/store: cannot be written" in line
+
+
+def test_missing_model_says_how_to_get_it(
+    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BYSTANDER_MODELS", str(tmp_path / "models"))
+    line = fail(run, "build", "tpi-train", "--profile", "playbook", "--out", store)
+    assert "run: bystander models fetch kokoro-v1.0-int8" in line
+
+
+def test_model_of_no_such_name(run: Run, store: Path) -> None:
+    options = ["--set", "engines.writer={engine: llama_cpp, model: gpt-9}"]
+    assert "gpt-9" in fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, *options)
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_failure_within_the_flow_is_one_line_too(run: Run, store: Path, tmp_path: Path) -> None:
+    queries = write_queries(tmp_path / "q.jsonl", 0, ("https://example.com",))
+    line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, "--queries", queries)
+    assert "none of the 1 queries can be spoken; rejected were normalise_queries: url 1" in line
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_key_that_is_not_set(run: Run, store: Path, tmp_path: Path) -> None:
+    queries = write_queries(tmp_path / "q.jsonl", 3)
+    with serve_script(answer_well) as server:
+        engine = f"{{engine: openai, base_url: '{server.base_url}', model: m, api_key_env: NO_SUCH_KEY}}"
+        options = ["--queries", queries, "--rows", 2, "--set", f"engines.writer={engine}"]
+        line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, *options)
+    assert "set the environment variable NO_SUCH_KEY" in line
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("http://127.0.0.1:9/v1", "text engine at http://127.0.0.1:9/v1: cannot be reached (Connection refused)"),
+        ("localhost:8000", "text engine at 'localhost:8000': not an address"),
+    ],
+)
+def test_text_engine_that_is_not_there(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch, address: str, words: str
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    option = f"engines.writer={{engine: openai, base_url: '{address}', model: m}}"
+    assert words in fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, "--set", option)
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_build_and_verify(run: Run, store: Path, tmp_path: Path) -> None:
+    queries = write_queries(tmp_path / "q.jsonl", 12)
+    options = ["--queries", queries, "--rows", 4, "--hard-negatives", 0, "--name", "small", "--seed", 3]
+    options += ["--set", "stages.draw_scenarios.scenarios=[endorsement, alignment]", "--set", "report_rows=1"]
+    code, out, err = run("build", "tpi-train", "--profile", "fake", "--out", store, *options)
+    folder = store / "tpi-train" / "small"
+    assert (code, err) == (0, "")
+    assert f"{folder}: 4 rows (2 actionable, 2 ignorable)" in out
+    assert json.loads((folder / "manifest.json").read_text("utf-8"))["seed"] == 3
+    assert run("verify", folder) == (0, f"{folder}: sound.\n", "")
+    assert run("verify", "--quick", folder)[0] == 0
+    (shard,) = (folder / "data").iterdir()
+    shard.write_bytes(shard.read_bytes()[:-1])
+    code, out, err = run("verify", folder)
+    assert code == 2
+    assert f"data/{shard.name}: has " in out
+    assert err.startswith(f"{folder}: ")
+
+
+def test_verify_of_what_is_no_build(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("verify", tmp_path / "nothing")
+    assert code == 2
+    assert out == "manifest.json: is missing, so this is not a finished build.\n"
+
+
+def test_doctor_reports_on_every_profile(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BYSTANDER_MODELS", str(tmp_path))
+    code, out, err = run("doctor")
+    assert (code, err) == (1, "")  # without models, the laptop profile cannot run
+    assert "Profile fake: can run" in out
+    assert "Profile laptop: cannot run" in out
+    assert "bystander models fetch whisper-tiny.en-ct2" in out
+
+
+def test_version(run: Run) -> None:
+    code, out, err = run("--version")
+    assert (code, err) == (0, "")
+    assert out.startswith("bystander ")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["build", "tpi-train", "--help"], ["--version"]])
+def test_help_is_quick_and_loads_nothing_heavy(arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(arguments=arguments)], capture_output=True, text=True, check=True
+    )
+    cpu_s, modules = json.loads(done.stdout.splitlines()[-1])
+    assert not SLOW_MODULES & set(modules)
+    assert cpu_s < 1.0
+
+
+def test_every_option_of_a_build_is_explained(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = run("build", "tpi-train", "--help")
+    named = (
+        "profile",
+        "queries",
+        "text-column",
+        "rows",
+        "hard-negatives",
+        "seed",
+        "out",
+        "name",
+        "workers",
+        "config",
+        "set",
+    )
+    assert all(f"--{name}" in out for name in named)
+
+
+def test_command_alone_shows_its_help(run: Run) -> None:
+    code, out, err = run("build")
+    assert (code, err) == (2, "")
+    assert "tpi-train" in out
