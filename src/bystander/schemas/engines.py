@@ -266,3 +266,18 @@ class SpeakerVerifier(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+# ---- cache of calls -----------------------------------------------------------------------------------------
+
+
+class CallCache(Protocol):
+    """Keeps the encoded replies of single engine calls. Safe to use from several threads at once."""
+
+    def get(self, key: str) -> bytes | None:
+        """Return what was put under `key`, or None if there is nothing or it is damaged."""
+        ...
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep `value` under `key`, in place of an earlier one. It survives the death of the process right away."""
+        ...

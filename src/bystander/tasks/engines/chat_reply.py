@@ -15,6 +15,9 @@ import jsonschema
 
 _ABSENT_MARGIN = 2.0
 """Nats below the least probable listed token: what an option gets that is not among the listed tokens."""
+_LEAST_SHARE = 1e-3
+"""Share of all probability that the options must have together. A reasoning model puts nearly all on the token that
+opens its thinking; what is left says nothing about the answer."""
 _WHITE_SPACE_LOOP = re.compile(r"\s{40,}")
 _THINKING = re.compile(r"^\s*(?:<think>)?(.*?)</think>", re.DOTALL)
 _FENCE = re.compile(r"^```[A-Za-z]*\s*\n(.*?)\n?\s*```$", re.DOTALL)
@@ -68,7 +71,8 @@ def measure_options(options: Sequence[str], tokens: Sequence[tuple[str, float]])
     summed; an option that is not listed gets the least listed log-probability less a margin; then they are normalised
     over the options.
 
-    Returns None where nothing can be measured: no option is listed, or a listed token begins several options.
+    Returns None where nothing can be measured: the options have next to no probability, or a listed token begins
+    several of them.
     """
     listed: dict[str, list[float]] = {option: [] for option in options}
     lowest = math.inf
@@ -81,7 +85,7 @@ def measure_options(options: Sequence[str], tokens: Sequence[tuple[str, float]])
             return None
         if begun:
             listed[begun[0]].append(logprob)
-    if not any(listed.values()):
+    if sum(math.exp(logprob) for found in listed.values() for logprob in found) < _LEAST_SHARE:
         return None
     scores = {option: _add_logs(found) if found else lowest - _ABSENT_MARGIN for option, found in listed.items()}
     total = _add_logs(list(scores.values()))

@@ -15,7 +15,7 @@ from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextR
 from bystander.schemas.errors import EngineSetupError
 from bystander.tasks.engines.openai_text import OnReply, OpenAiTextEngine
 
-_PROMPT_CACHE_MIB = 256
+_PROMPT_CACHE_MIB = 512
 """Memory for prompts that lost their slot. The server's default of 8 GiB would outgrow a laptop within a build."""
 
 

@@ -7,8 +7,10 @@ import concurrent.futures
 import os
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,8 +64,8 @@ class OpenAiTextEngine:
     Its event loop runs in a thread of its own, which starts at the first call and ends with `close()`. So the bound
     and the connections are shared by all threads that call `generate`, and a caller may run an event loop itself.
 
-    Requests are sent ordered by their prompts, because servers reuse the computed prefix of a neighbour; replies come
-    back in the order asked.
+    Requests are sent in lanes ordered by their prompts, because servers reuse the computed beginning of a prompt;
+    replies come back in the order asked.
     """
 
     def __init__(
@@ -119,6 +121,8 @@ class OpenAiTextEngine:
         future = self._submit(lambda: self._generate_all(requests, on_reply))
         try:
             return future.result()
+        except concurrent.futures.CancelledError as exc:
+            raise EngineSetupError(f"text engine {self._config.model!r} was closed while it answered") from exc
         except BaseException:
             future.cancel()
             raise
@@ -168,22 +172,32 @@ class OpenAiTextEngine:
     async def _generate_all(
         self, requests: Sequence[TextRequest], on_reply: OnReply | None
     ) -> list[TextReply | RowFault]:
-        async def answer_one(index: int) -> TextReply | RowFault:
-            async with self._in_flight:
-                reply = await self._answer(requests[index])
-            if on_reply is not None and isinstance(reply, TextReply):
-                on_reply(index, reply)
-            return reply
+        replies: dict[int, TextReply | RowFault] = {}
+        lanes = split_into_lanes(requests, self._config.max_in_flight)
 
-        tasks = {index: asyncio.ensure_future(answer_one(index)) for index in order_by_prompt(requests)}
+        async def run_lane(lane: deque[int]) -> None:
+            while True:
+                if lane:
+                    index = lane.popleft()
+                elif longest := max(lanes, key=len):
+                    index = longest.pop()
+                else:
+                    return
+                async with self._in_flight:
+                    reply = await self._answer(requests[index])
+                replies[index] = reply
+                if on_reply is not None and isinstance(reply, TextReply):
+                    on_reply(index, reply)
+
+        tasks = [asyncio.ensure_future(run_lane(lane)) for lane in lanes]
         try:
-            await asyncio.gather(*tasks.values())
+            await asyncio.gather(*tasks)
         finally:
-            # One failure that is no fault of a row ends the batch: the others must not go on behind the caller's back.
-            for task in tasks.values():
+            # What fails a lane is no fault of a row and ends the batch: the others must not go on behind the caller.
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
-        return [tasks[index].result() for index in range(len(requests))]
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return [replies[index] for index in range(len(requests))]
 
     async def _answer(self, request: TextRequest) -> TextReply | RowFault:
         if not request.options:
@@ -314,7 +328,12 @@ class OpenAiTextEngine:
             raise EngineUnavailableError(f"{server} cannot be reached; is it running at this address?") from exc
         except openai.OpenAIError as exc:
             raise EngineError(f"{server} failed ({_shorten(str(exc))})") from exc
-        return _read_completion(completion)
+        except ValueError as exc:
+            raise EngineSetupError(f"{server} answers with no chat completion; check `base_url`") from exc
+        try:
+            return _read_completion(completion)
+        except (AttributeError, IndexError, TypeError) as exc:  # the client does not validate what it was sent
+            raise EngineSetupError(f"{server} answers with no chat completion; check `base_url`") from exc
 
     def _name_key(self) -> str:
         if self._config.api_key_env is None:
@@ -322,9 +341,16 @@ class OpenAiTextEngine:
         return f"put a valid one into the environment variable {self._config.api_key_env}"
 
 
-def order_by_prompt(requests: Sequence[TextRequest]) -> list[int]:
-    """Return the requests' positions ordered by their prompts, so that equal beginnings are neighbours."""
-    return sorted(range(len(requests)), key=lambda i: [(m.role, m.content) for m in requests[i].messages])
+def split_into_lanes(requests: Sequence[TextRequest], lanes: int) -> list[deque[int]]:
+    """Return the requests' positions, ordered by their prompts and cut into at most `lanes` runs of like length.
+
+    A lane has one request in flight at a time. So neighbours, whose prompts begin alike, follow each other in the same
+    slot of the server, where the beginning is computed already; sent all at once they would make every slot compute it.
+    """
+    ordered = sorted(range(len(requests)), key=lambda i: [(m.role, m.content) for m in requests[i].messages])
+    count = min(lanes, len(ordered))
+    bounds = [len(ordered) * lane // count for lane in range(count + 1)]
+    return [deque(ordered[start:end]) for start, end in pairwise(bounds)]
 
 
 def _writing_options(request: TextRequest, schema: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -342,9 +368,7 @@ def _writing_options(request: TextRequest, schema: Mapping[str, Any] | None) -> 
     return options
 
 
-def _read_completion(completion: ChatCompletion) -> _Answer | RowFault:
-    if not completion.choices:
-        return RowFault("empty_reply", "the server's answer has no choices")
+def _read_completion(completion: ChatCompletion) -> _Answer:
     choice = completion.choices[0]
     extra = choice.message.model_extra or {}
     # vLLM has called the field both names.

@@ -1,0 +1,103 @@
+"""Opens the engine that a configuration asks for. Adapters are imported only when one is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from bystander.schemas.engine_configs import (
+    FakeRecogniserConfig,
+    FakeSpeechConfig,
+    FakeTextConfig,
+    FakeVerifierConfig,
+    FasterWhisperConfig,
+    KokoroSpeechConfig,
+    LlamaCppTextConfig,
+    OnnxVerifierConfig,
+    OpenAiTextConfig,
+    PlaybookTextConfig,
+    RecogniserConfig,
+    SpeechEngineConfig,
+    TextEngineConfig,
+    VerifierConfig,
+)
+from bystander.schemas.engines import Recogniser, SpeakerVerifier, SpeechEngine, TextEngine
+from bystander.schemas.errors import EngineSetupError
+
+ResolveModel = Callable[[str], Path]
+"""Maps a name of the model store, or a path, to a verified path on this machine."""
+
+_ADAPTERS: dict[type[Any], tuple[str, str]] = {
+    OpenAiTextConfig: ("openai_text", "OpenAiTextEngine"),
+    FakeTextConfig: ("fake_text", "FakeTextEngine"),
+    KokoroSpeechConfig: ("kokoro", "KokoroSpeechEngine"),
+    FakeSpeechConfig: ("fake_speech", "FakeSpeechEngine"),
+    FasterWhisperConfig: ("faster_whisper", "FasterWhisperRecogniser"),
+    FakeRecogniserConfig: ("fake_speech", "FakeRecogniser"),
+    OnnxVerifierConfig: ("onnx_verifier", "OnnxSpeakerVerifier"),
+    FakeVerifierConfig: ("fake_speech", "FakeVerifier"),
+}
+"""Module and class of each adapter that is made from its configuration and, unless it is a fake, a `ResolveModel`."""
+_FAKES = (FakeTextConfig, FakeSpeechConfig, FakeRecogniserConfig, FakeVerifierConfig)
+
+
+def open_text_engine(
+    config: TextEngineConfig,
+    resolve_model: ResolveModel,
+    digest_model: Callable[[str], str | None] | None = None,
+) -> TextEngine:
+    """Open a text engine. `digest_model` gives the SHA-256 of a model of that name or path, if it is known already.
+
+    Raises:
+        EngineSetupError: a package, model file, key or setting is missing or wrong.
+    """
+    if isinstance(config, LlamaCppTextConfig):
+        known = digest_model(config.model) if digest_model is not None else None
+        engine: TextEngine = _find_adapter("llama_cpp", "LlamaCppTextEngine")(config, resolve_model, model_digest=known)
+        return engine
+    if isinstance(config, PlaybookTextConfig):
+        return cast(TextEngine, _find_adapter("playbook", "PlaybookTextEngine")())
+    return cast(TextEngine, _open(config, resolve_model))
+
+
+def open_speech_engine(config: SpeechEngineConfig, resolve_model: ResolveModel) -> SpeechEngine:
+    """Open a speech engine.
+
+    Raises:
+        EngineSetupError: a package, model file or setting is missing or wrong.
+    """
+    return cast(SpeechEngine, _open(config, resolve_model))
+
+
+def open_recogniser(config: RecogniserConfig, resolve_model: ResolveModel) -> Recogniser:
+    """Open a recogniser.
+
+    Raises:
+        EngineSetupError: a package, model file or setting is missing or wrong.
+    """
+    return cast(Recogniser, _open(config, resolve_model))
+
+
+def open_verifier(config: VerifierConfig, resolve_model: ResolveModel) -> SpeakerVerifier:
+    """Open a speaker verifier.
+
+    Raises:
+        EngineSetupError: a package, model file or setting is missing or wrong.
+    """
+    return cast(SpeakerVerifier, _open(config, resolve_model))
+
+
+def _open(config: Any, resolve_model: ResolveModel) -> Any:
+    adapter = _find_adapter(*_ADAPTERS[type(config)])
+    return adapter(config) if isinstance(config, _FAKES) else adapter(config, resolve_model)
+
+
+def _find_adapter(module: str, name: str) -> Any:
+    try:
+        return getattr(import_module(f"bystander.tasks.engines.{module}"), name)
+    except ImportError as exc:
+        raise EngineSetupError(
+            f"engine {module}: a package that it needs is missing ({exc}); install bystander's requirements"
+        ) from exc
