@@ -75,7 +75,7 @@ class FakeSpeechConfig(Params):
     """Instant, deterministic sound; the fake recogniser reads its text back, the fake verifier its voice."""
 
     engine: Literal["fake_speech"] = "fake_speech"
-    voices: int = Field(8, ge=2)
+    voices: int = Field(8, ge=2, le=32)
 
 
 SpeechEngineConfig = Annotated[KokoroSpeechConfig | FakeSpeechConfig, Field(discriminator="engine")]

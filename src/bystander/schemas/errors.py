@@ -41,6 +41,11 @@ class StorageError(BystanderError):
 class CorruptPartError(StorageError):
     """A stored part is missing, truncated or does not match its checksum; it must be rebuilt."""
 
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        """Path of the part in its store."""
+
 
 class BuildError(UserError):
     """A finished build fails verification, or a build cannot be finished as asked."""

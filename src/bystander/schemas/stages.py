@@ -62,10 +62,16 @@ class StageContext:
 
 @dataclass(frozen=True, slots=True)
 class StageOutput:
-    """`kept` has the schema that the stage writes; `rejected` the schema read plus `REJECT_FIELDS`."""
+    """`kept` has the schema that the stage writes; `rejected` the schema read plus `REJECT_FIELDS`.
+
+    `kept_at` and `rejected_at` are the positions of those rows in the table read, ascending: together they are every
+    position once. They let a result be stored as what it adds to its input, and be reused when other columns change.
+    """
 
     kept: pa.Table
     rejected: pa.Table
+    kept_at: tuple[int, ...]
+    rejected_at: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ class Stage:
     """One stage. `version` is raised whenever the rows that it would write change.
 
     `reads` and `writes` are Arrow schemas; `reasons` are all codes that it rejects with; `engines` the roles it needs.
+    `uses` names the columns of `reads` that its results depend on (empty: all): when only others change, its stored
+    result still holds. `text_tasks` names the tasks of the pack that it renders.
     """
 
     name: str
@@ -83,7 +91,10 @@ class Stage:
     run: Callable[[pa.Table, StageContext], StageOutput]
     params_type: type[Params] = Params
     engines: tuple[EngineRole, ...] = ()
-    uses_pack: bool = False
+    uses: tuple[str, ...] = ()
+    text_tasks: tuple[str, ...] = ()
+    writes_pack: bool = False
+    """Whether the pack's own digest ends up in the rows."""
     uses_taxonomy: bool = False
 
     def __call__(self, rows: pa.Table, context: StageContext) -> StageOutput:
@@ -99,9 +110,12 @@ class Stage:
             raise StageContractError(f"{self.name}: wrote a table of another schema: {output.kept.schema}")
         if output.rejected.schema != reject_schema(self.reads):
             raise StageContractError(f"{self.name}: wrote rejects of another schema: {output.rejected.schema}")
-        if len(output.kept) + len(output.rejected) != len(rows):
+        if (len(output.kept), len(output.rejected)) != (len(output.kept_at), len(output.rejected_at)) or sorted(
+            [*output.kept_at, *output.rejected_at]
+        ) != list(range(len(rows))):
             raise StageContractError(
-                f"{self.name}: {len(rows)} rows in, {len(output.kept)} kept, {len(output.rejected)} rejected"
+                f"{self.name}: {len(rows)} rows in, {len(output.kept)} kept, {len(output.rejected)} rejected; "
+                "every row must be one or the other, once"
             )
         unknown = set(output.rejected["reject_reason"].to_pylist()) - self.reasons
         if unknown:
@@ -131,7 +145,8 @@ def split_rows(
         raise StageContractError(f"{stage}: {len(rows)} rows, {len(outcomes)} outcomes")
     kept_at = [i for i, outcome in enumerate(outcomes) if not isinstance(outcome, RowFault)]
     lost_at = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, RowFault)]
-    taken = rows.take(pa.array(kept_at, pa.int64()))
+    # Rows that carry audio are dear to copy: where none is lost, none is.
+    taken = rows.take(pa.array(kept_at, pa.int64())) if lost_at else rows
     values = [cast(Mapping[str, Any], outcomes[i]) for i in kept_at]
     columns: list[pa.Array | pa.ChunkedArray] = []
     for column in writes:
@@ -154,4 +169,4 @@ def split_rows(
     ]
     for column, cells in zip(REJECT_FIELDS, extra, strict=True):
         rejected = rejected.append_column(column, pa.array(cells, column.type))
-    return StageOutput(kept=kept, rejected=rejected)
+    return StageOutput(kept=kept, rejected=rejected, kept_at=tuple(kept_at), rejected_at=tuple(lost_at))

@@ -20,7 +20,7 @@ class TextTask:
 WRITE_INTERRUPTION = TextTask(
     "write_interruption", frozenset({"request", "scenario", "timing"}), ("primary", "third_party")
 )
-"""Rewrite the request as spoken language (`primary`, complete; the stage cuts it), and write the bystander's line."""
+"""Rewrite the request as spoken language (`primary`, complete: the stage cuts it) and write the bystander's line."""
 
 CHECK_REALISM = TextTask("check_realism", frozenset({"primary", "third_party", "scenario", "timing"}))
 """Options Yes and No: could this exchange really happen beside a voice assistant, and is the request one?"""

@@ -42,7 +42,7 @@ TRACK = pa.struct(
 )
 """One accepted clean track of one speaker."""
 
-RAW_QUERY = pa.schema(
+_QUERY_ORIGIN = pa.schema(
     [
         _text("query_source"),  # file (without its folder) that the query came from
         pa.field("query_line", pa.int64(), nullable=False),  # 1-based record number in that file
@@ -50,14 +50,25 @@ RAW_QUERY = pa.schema(
         _text("language"),
     ]
 )
+
+RAW_QUERY = _extend(
+    _QUERY_ORIGIN,
+    _text("query_fault", nullable=True),  # why there is no query_text; null where there is one
+)
 """What `storage.query_files` reads."""
 
 QUERY = _extend(
-    RAW_QUERY,
+    _QUERY_ORIGIN,
     _text("query_id"),  # hash of the request and language
     _text("request"),  # the query made speakable
 )
 """After `normalise_queries`."""
+
+CANDIDATE = _extend(
+    QUERY,
+    pa.field("draw", pa.int32(), nullable=False),  # 0 for a query's first row, 1 for its second, ...
+)
+"""A query that is to become one more row, as planned for a wave."""
 
 DRAWN = _extend(
     QUERY,

@@ -107,7 +107,12 @@ class SynthesiseSpeech(Params):
     max_clipped_share: float = Field(0.001, ge=0, le=1)
     min_seconds_per_character: float = Field(0.025, gt=0)
     max_seconds_per_character: float = Field(0.22, gt=0)
+    slow_allowance_s: float = Field(0.4, ge=0)
+    """Added to the longest accepted duration, because even one short word takes a while to say."""
     max_inner_silence_s: float = Field(2.0, gt=0)
+    track_encoding: Literal["flac", "wav"] = "flac"
+    """How the clean tracks are kept between stages (both lossless, 16 bits): WAV takes twice the space and next to no
+    time. Published audio is FLAC in any case."""
 
 
 class VerifySpeakers(Params):
@@ -130,6 +135,8 @@ class MixSpeakers(Params):
 
     offset_mean_s: float = -0.5
     offset_sd_s: float = Field(0.1, ge=0)
+    max_overlap_share: float = Field(0.8, ge=0, le=1)
+    """Most of the shorter track that may overlap; a longer overlap than that is cut to it."""
     loudness: Literal["ebu_r128", "rms"] = "ebu_r128"
     target_level: float = Field(-23.0, le=0)
     """LUFS for EBU R128, dBFS for RMS; set on the primary's track."""

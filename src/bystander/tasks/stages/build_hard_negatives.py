@@ -11,7 +11,7 @@ from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextReply, TextR
 from bystander.schemas.identity import derive_seed, make_id
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.text_tasks import WRITE_ONE_SPEAKER_REPLY
-from bystander.schemas.tpi import CHECKED, HARD_NEGATIVE_LABEL, VOICED
+from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, VOICED
 from bystander.schemas.tpi_params import BuildHardNegatives
 from bystander.tasks.stages import text_rules as rules
 from bystander.tasks.stages.reply_rules import COMMON_REPLY_REASONS, read_reply
@@ -36,7 +36,7 @@ def build_hard_negatives(rows: pa.Table, context: StageContext) -> StageOutput:
     """
     params = cast(BuildHardNegatives, context.params)
     schema = context.pack.reply_schema(WRITE_ONE_SPEAKER_REPLY.name) or {}
-    table = rows.drop_columns([name for name in rows.schema.names if name in ("audio", "tracks")]).to_pylist()
+    table = rows.to_pylist()
     ambiguous = [i for i, row in enumerate(table) if row["ambiguity_score"] >= params.min_ambiguity]
 
     def make_request(row: Row, number: int) -> TextRequest:
@@ -89,11 +89,27 @@ def build_hard_negatives(rows: pa.Table, context: StageContext) -> StageOutput:
 STAGE = Stage(
     name=NAME,
     version=1,
-    reads=CHECKED,
+    reads=VOICED,
     writes=VOICED,
     reasons=ENGINE_REASONS | COMMON_REPLY_REASONS | {"not_ambiguous", "reply_mentions_speaker"},
     run=build_hard_negatives,
     params_type=BuildHardNegatives,
     engines=("writer",),
-    uses_pack=True,
+    uses=(
+        "id",
+        "primary_text",
+        "third_party_text",
+        "ambiguity_score",
+        "reply",
+        "reply_attempts",
+        "kind",
+        "label",
+        "pack",
+        "pack_digest",
+        "n_speakers",
+        "third_party_voice",
+        "twin_id",
+    ),
+    text_tasks=(WRITE_ONE_SPEAKER_REPLY.name,),
+    writes_pack=True,
 )

@@ -63,6 +63,13 @@ STAGE = Stage(
     run=check_realism,
     params_type=CheckRealism,
     engines=("judge",),
-    uses_pack=True,
+    uses=(
+        "id",
+        "primary_complete",
+        "third_party_text",
+        "scenario",
+        "timing",
+    ),
+    text_tasks=(CHECK_REALISM.name,),
     uses_taxonomy=True,
 )

@@ -115,5 +115,10 @@ STAGE = Stage(
     run=label_actionability,
     params_type=LabelActionability,
     engines=("judge",),
-    uses_pack=True,
+    uses=(
+        "id",
+        "primary_complete",
+        "third_party_text",
+    ),
+    text_tasks=(LABEL_CLASS.name, LABEL_KIND.name),
 )

@@ -55,5 +55,10 @@ STAGE = Stage(
     run=score_ambiguity,
     params_type=ScoreAmbiguity,
     engines=("judge",),
-    uses_pack=True,
+    uses=(
+        "id",
+        "primary_text",
+        "third_party_text",
+    ),
+    text_tasks=(SCORE_AMBIGUITY.name,),
 )

@@ -186,6 +186,12 @@ STAGE = Stage(
     run=write_interruptions,
     params_type=WriteInterruptions,
     engines=("writer",),
-    uses_pack=True,
+    uses=(
+        "id",
+        "request",
+        "scenario",
+        "timing",
+    ),
+    text_tasks=(WRITE_INTERRUPTION.name,),
     uses_taxonomy=True,
 )

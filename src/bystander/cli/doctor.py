@@ -1,0 +1,218 @@
+"""`bystander doctor`: what is installed, which engines work, what is missing and how to get it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+
+from bystander.schemas.errors import BystanderError
+
+State = Literal["ok", "note", "missing"]
+
+REQUIRED_PROFILE = "laptop"
+"""The profile that has to run for the command to succeed."""
+MIN_MEMORY_BYTES = 4 << 30
+"""The embedded 1.5B model with its context, the speech models and the pipeline itself, with room to spare."""
+MIN_DISK_BYTES = 4 << 30
+"""Embedded models on disk while they are put together, and a small build."""
+
+_PACKAGES = {
+    "faster-whisper": "faster_whisper",
+    "fsspec": "fsspec",
+    "hibari-tts": "hibari",
+    "librosa": "librosa",
+    "numpy": "numpy",
+    "onnxruntime": "onnxruntime",
+    "openai": "openai",
+    "pandas": "pandas",
+    "prefect": "prefect",
+    "pyarrow": "pyarrow",
+    "pydub": "pydub",
+    "soundfile": "soundfile",
+    "soxr": "soxr",
+    "xllamacpp": "xllamacpp",
+}
+"""Distribution to module. Prefect is not imported here: it takes seconds and is no engine's."""
+_OPTIONAL = {"s3fs": "stores on S3 (s3://...); pip install 'bystander[s3]'"}
+_ENGINE_PACKAGES = {
+    "openai": ("openai",),
+    "llama_cpp": ("xllamacpp", "openai"),
+    "kokoro": ("onnxruntime", "hibari-tts"),
+    "faster_whisper": ("faster-whisper",),
+    "onnx_verifier": ("onnxruntime", "librosa"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the report. `fix` says how to get what is missing, or what its lack costs."""
+
+    state: State
+    subject: str
+    detail: str
+    fix: str = ""
+
+
+def doctor() -> None:
+    """Say what is installed, which engines can open, how to get the rest; exit with 1 if `laptop` cannot run."""
+    runs: dict[str, bool] = {}
+    _print("System", check_system())
+    packages = list(check_packages())
+    _print("Packages", packages)
+    models = list_models()
+    for profile, checks in check_profiles(models):
+        runs[profile] = all(check.state != "missing" for check in checks)
+        _print(f"Profile {profile}: {'can run' if runs[profile] else 'cannot run'}", checks)
+    if not runs.get(REQUIRED_PROFILE) or any(check.state == "missing" for check in packages):
+        raise typer.Exit(1)
+
+
+def check_system() -> Iterator[Check]:
+    """Yield Python, processor, memory, disk and ffmpeg."""
+    yield Check("ok", "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield Check("ok", "cores", str(_count_cores()))
+    memory = _measure_memory()
+    if memory is None:
+        yield Check("note", "memory", "unknown")
+    elif memory < MIN_MEMORY_BYTES:
+        yield Check("note", "memory", _show_size(memory), "the embedded language model wants 4 GiB")
+    else:
+        yield Check("ok", "memory", _show_size(memory))
+    free = shutil.disk_usage(Path.cwd()).free
+    if free < MIN_DISK_BYTES:
+        yield Check("note", "disk", f"{_show_size(free)} free here", "models and a small build want 4 GiB")
+    else:
+        yield Check("ok", "disk", f"{_show_size(free)} free here")
+    if found := shutil.which("ffmpeg"):
+        yield Check("ok", "ffmpeg", found)
+    else:
+        yield Check(
+            "note",
+            "ffmpeg",
+            "not found",
+            "optional: without it, audio in AAC, M4A, WMA or AMR cannot be read (WAV, FLAC, MP3, Ogg and Opus can); "
+            "install it with the system's package manager",
+        )
+
+
+def check_packages() -> Iterator[Check]:
+    """Yield the packages that the default install brings, and the optional ones."""
+    for name in _PACKAGES:
+        version = _find_version(name)
+        if version:
+            yield Check("ok", name, version)
+        else:
+            yield Check("missing", name, "not installed", f"pip install {name}")
+    for name, use in _OPTIONAL.items():
+        version = _find_version(name)
+        yield Check(
+            "ok" if version else "note", name, version or "not installed", "" if version else f"optional: {use}"
+        )
+
+
+def list_models() -> Mapping[str, str] | str:
+    """Return the state of every model in the model store (`present` if it may be opened), or why there is no store."""
+    try:
+        from bystander.storage.model_store import ModelStore
+
+        return {status.name: status.state for status in ModelStore().list()}
+    except BystanderError as exc:
+        return str(exc)
+    except Exception as exc:  # whatever is wrong with one part, the doctor reports on the others
+        return f"{type(exc).__name__}: {exc}"
+
+
+def check_profiles(models: Mapping[str, str] | str) -> Iterator[tuple[str, list[Check]]]:
+    """Yield each profile with one check an engine."""
+    from bystander.schemas.config import list_profiles, load_config
+
+    for profile in list_profiles():
+        try:
+            engines = load_config(profile).engines
+        except BystanderError as exc:
+            yield profile, [Check("missing", "configuration", str(exc))]
+            continue
+        roles = {role: getattr(engines, role) for role in type(engines).model_fields}
+        yield profile, [check_engine(role, config, models) for role, config in roles.items() if config is not None]
+
+
+def check_engine(role: str, config: Any, models: Mapping[str, str] | str) -> Check:
+    """Say whether an engine could be opened: its packages import and its model files are right. Nothing is loaded."""
+    subject = f"{role}: {config.engine}"
+    for name in _ENGINE_PACKAGES.get(config.engine, ()):
+        fault = _try_import(name)
+        if fault:
+            return Check("missing", subject, f"package {name} {fault}", f"pip install --force-reinstall {name}")
+    if config.engine == "openai":
+        return Check("ok", subject, f"{config.model} at {config.base_url} (not contacted)")
+    model = getattr(config, "model", None)
+    if model is None:
+        return Check("ok", subject, "needs no model file")
+    if Path(model).expanduser().exists():
+        return Check("ok", subject, f"{model} (your own file)")
+    if isinstance(models, str):
+        return Check("missing", subject, f"{model}: the model store cannot be read ({models.rstrip('.')})")
+    state = models.get(model)
+    if state == "present":
+        return Check("ok", subject, model)
+    if state is None:
+        return Check("missing", subject, f"{model}: no model of that name and no such file", "bystander models list")
+    return Check("missing", subject, f"{model}: is {state} in the model store", f"bystander models fetch {model}")
+
+
+def _print(title: str, checks: Iterable[Check]) -> None:
+    typer.echo(title)
+    for check in checks:
+        fix = f" -> {check.fix}" if check.fix else ""
+        typer.echo(f"  {check.state:<8}{check.subject}: {check.detail}{fix}")
+    typer.echo("")
+
+
+def _find_version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _try_import(name: str) -> str | None:
+    """Return what is wrong with a package, as the end of a sentence."""
+    if _find_version(name) is None:
+        return "is not installed"
+    # llama.cpp's spinning threads must be told off before the first import.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        importlib.import_module(_PACKAGES[name])
+    except Exception as exc:  # a broken binary may raise anything
+        return f"does not import ({type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''})"
+    return None
+
+
+def _count_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _measure_memory() -> int | None:
+    """Return the bytes of memory that this process may use, as far as the system tells."""
+    limits = []
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with contextlib.suppress(OSError, ValueError):
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(limits, default=None)
+
+
+def _show_size(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"

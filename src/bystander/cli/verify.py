@@ -1,0 +1,28 @@
+"""`bystander verify`: is a finished build what its manifest says?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+MOST_SHOWN = 50
+
+
+def verify(
+    build: Annotated[str, typer.Argument(help="The build's folder or fsspec URL.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Decode a sample of the clips instead of all.")] = False,
+    seed: Annotated[int, typer.Option(help="Chooses the clips of a quick check.")] = 0,
+) -> None:
+    """Check a build's checksums, schema, rows, counts and quotas; exit with 2 if anything is wrong."""
+    from bystander.storage.verify_build import verify_build
+
+    findings = verify_build(build, quick=quick, seed=seed)
+    for finding in findings[:MOST_SHOWN]:
+        typer.echo(str(finding))
+    if len(findings) > MOST_SHOWN:
+        typer.echo(f"… and {len(findings) - MOST_SHOWN} more.")
+    if findings:
+        typer.echo(f"{build}: {len(findings)} finding{'s' if len(findings) > 1 else ''}.", err=True)
+        raise typer.Exit(2)
+    typer.echo(f"{build}: sound.")

@@ -1,0 +1,65 @@
+"""What a finished build says of itself to the person who asked for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
+from bystander.schemas.tpi_params import TpiTargets
+from bystander.storage.build_manifest import BuildManifest, Quota
+from bystander.tasks.publish_tpi import StageRuns
+from bystander.tasks.stages.select_quotas import Selection
+
+
+def list_quotas(targets: TpiTargets, scenarios: Sequence[str], selection: Selection, pairs: pa.Table) -> list[Quota]:
+    """Return what was asked for and obtained of each label and scenario."""
+    chosen = set(selection.pairs)
+    rows = [
+        (label, scenario)
+        for row_id, label, scenario in zip(
+            *(pairs[name].to_pylist() for name in ("id", "label", "scenario")), strict=True
+        )
+        if row_id in chosen
+    ]
+    labels, by_scenario = Counter(label for label, _ in rows), Counter(scenario for _, scenario in rows)
+    short = {item.key: item.asked for item in selection.shortfalls if item.stratum == "scenario"}
+    return [
+        *(Quota(label=label, asked=asked, got=labels[label]) for label, asked in sorted(targets.labels.items())),
+        Quota(label=HARD_NEGATIVE_LABEL, asked=targets.hard_negatives, got=len(selection.hard_negatives)),
+        *(Quota(scenario=key, asked=short.get(key, by_scenario[key]), got=by_scenario[key]) for key in scenarios),
+    ]
+
+
+def describe_rejects(runs: StageRuns) -> str:
+    """Return all reject reasons with their counts, most frequent first, as one phrase."""
+    reasons: Counter[str] = Counter()
+    for _, result in runs.runs:
+        reasons.update({f"{result.stage}: {reason}": count for reason, count in result.reasons.items()})
+    return ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()) or "none"
+
+
+def summarise(
+    manifest: BuildManifest,
+    location: str,
+    selection: Selection,
+    waves: int,
+    calls: Mapping[str, Mapping[str, int]],
+) -> tuple[str, ...]:
+    """Return the build's result in sentences, one a line."""
+    counts = manifest.counts
+    labels = ", ".join(f"{count} {label}" for label, count in counts.by_label.items())
+    lines = [
+        f"{location}: {counts.rows} rows ({labels}), {counts.speech_s / 60:.1f} minutes, "
+        f"{len(counts.by_scenario)} scenarios, {len(manifest.shards)} shards, {waves} waves."
+    ]
+    for stage in manifest.stages:
+        if stage.rejected:
+            reasons = ", ".join(f"{reason} {count}" for reason, count in stage.reasons.items())
+            lines.append(f"{stage.stage}: {stage.rejected} of {stage.rows_in} rejected ({reasons}).")
+    lines += [f"Short: {shortfall.sentence}" for shortfall in selection.shortfalls]
+    for role, count in calls.items():
+        lines.append(f"{role}: {count['made']} calls made, {count['remembered']} remembered.")
+    return tuple(lines)

@@ -1,0 +1,111 @@
+"""Sends partitions through a chain of stages, each on its own, so that all engines are busy at once."""
+
+from __future__ import annotations
+
+import queue
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bystander.schemas.engines import EngineRole
+from bystander.schemas.errors import CorruptPartError
+from bystander.schemas.stages import Stage
+from bystander.storage.parts import Partition
+from bystander.storage.stage_results import StageResult, discard_result_of_part
+from bystander.tasks.environment import StageEnvironment, StageJob
+from bystander.tasks.run_stage import find_finished, run_stage
+
+_MAX_REBUILDS = 3
+"""Times that damaged parts of one partition are rebuilt before the build gives up."""
+
+
+class Listener(Protocol):
+    """Is told what happens, from the flow's own thread."""
+
+    def on_result(self, stage: str, result: StageResult, reused: bool) -> None: ...
+
+
+@dataclass(slots=True)
+class Journey:
+    """A partition on its way: where it stands, and what each stage made of it."""
+
+    name: str
+    start: Partition
+    partition: Partition
+    results: list[tuple[Partition, StageResult]] = field(default_factory=list)
+    """For each stage passed: the partition that it read, and its result."""
+    rebuilds: int = 0
+
+    @property
+    def step(self) -> int:
+        return len(self.results)
+
+
+def stream_partitions(
+    partitions: Mapping[str, Partition],
+    stages: Sequence[Stage],
+    environment: StageEnvironment,
+    listener: Listener,
+    limits: Mapping[EngineRole, int],
+    workers: int,
+    submit: Callable[..., Any] = run_stage.submit,
+) -> list[Journey]:
+    """Send every partition through all stages and return their journeys, in the order given.
+
+    What is finished already is not submitted. `limits` bounds how many partitions use one engine role at once; among
+    those that may go on, the one furthest along goes first, so that few are open at a time.
+
+    Raises:
+        BystanderError: what a stage raised, when retrying did not help.
+    """
+    journeys = [Journey(name, partition, partition) for name, partition in partitions.items()]
+    arrived = list(journeys)
+    waiting: list[Journey] = []
+    running: Counter[str] = Counter()
+    in_flight = 0
+    done: queue.SimpleQueue[tuple[Journey, Any]] = queue.SimpleQueue()
+    job: StageJob = environment.job
+
+    def advance(journey: Journey, result: StageResult, reused: bool) -> None:
+        listener.on_result(result.stage, result, reused)
+        journey.results.append((journey.partition, result))
+        journey.partition = journey.partition.extend(result.kept)
+
+    while arrived or waiting or in_flight:
+        for journey in arrived:
+            while journey.step < len(stages):
+                finished = find_finished(stages[journey.step], journey.partition, environment)
+                if finished is None:
+                    waiting.append(journey)
+                    break
+                advance(journey, finished, reused=True)
+        arrived = []
+        waiting.sort(key=lambda journey: -journey.step)
+        for journey in list(waiting):
+            stage = stages[journey.step]
+            if in_flight >= workers:
+                break
+            if any(running[role] >= limits.get(role, workers) for role in stage.engines):
+                continue
+            waiting.remove(journey)
+            running.update(stage.engines)
+            in_flight += 1
+            future = submit(stage.name, journey.name, journey.partition, job)
+            future.add_done_callback(lambda future, journey=journey: done.put((journey, future)))
+        if not in_flight:
+            continue
+        journey, future = done.get()
+        in_flight -= 1
+        running.subtract(stages[journey.step].engines)
+        result = future.result(raise_on_failure=False)
+        if isinstance(result, CorruptPartError) and journey.rebuilds < _MAX_REBUILDS:
+            discard_result_of_part(environment.store, result.path)
+            journey.rebuilds += 1
+            journey.partition, journey.results = journey.start, []
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            advance(journey, result, reused=False)
+        arrived.append(journey)
+    return journeys

@@ -1,0 +1,86 @@
+"""Shows a build in Prefect: a progress artifact while it runs, tables and a summary when it is done."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Sequence
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+
+from bystander.flows.listeners import BuildListener
+from bystander.storage.stage_results import StageResult
+
+_log = logging.getLogger(__name__)
+
+
+class PrefectListener:
+    """Passes everything on to another listener, and the share of finished rows to Prefect.
+
+    An artifact that the server does not take is logged and forgotten: showing a build must not end it.
+    """
+
+    def __init__(self, inner: BuildListener, dataset: str) -> None:
+        self._inner = inner
+        self._dataset = re.sub(r"[^a-z0-9-]+", "-", dataset.lower())  # what Prefect takes as a key
+        self._artifact: UUID | None = None
+        self._shown = -1.0
+        self.rows_in: Counter[str] = Counter()
+        self.kept: Counter[str] = Counter()
+        self.reasons: Counter[tuple[str, str]] = Counter()
+
+    def on_phase(self, phase: str) -> None:
+        self._inner.on_phase(phase)
+
+    def on_stream(self, stages: list[str], rows: int) -> None:
+        self._inner.on_stream(stages, rows)
+
+    def on_result(self, stage: str, result: StageResult, reused: bool) -> None:
+        self.rows_in[stage] += result.rows_in
+        self.kept[stage] += result.rows_kept
+        self.reasons.update({(stage, reason): count for reason, count in result.reasons.items()})
+        self._inner.on_result(stage, result, reused)
+
+    def on_accepted(self, accepted: dict[str, int], wanted: dict[str, int]) -> None:
+        total = sum(wanted.values())
+        done = sum(min(accepted.get(label, 0), count) for label, count in wanted.items())
+        self._show(100.0 * done / total if total else 100.0)
+        self._inner.on_accepted(accepted, wanted)
+
+    def publish(self, summary: Sequence[str], location: str) -> None:
+        """Leave the final tables: the funnel, rejects by reason, and the summary."""
+        self._show(100.0)
+        funnel = [
+            {"stage": stage, "rows in": rows, "accepted": self.kept[stage], "rejected": rows - self.kept[stage]}
+            for stage, rows in self.rows_in.items()
+        ]
+        rejects = [
+            {"stage": stage, "reason": reason, "rows": count} for (stage, reason), count in sorted(self.reasons.items())
+        ]
+        try:
+            create_table_artifact(key=f"{self._dataset}-funnel", table=funnel, description="Rows by stage")
+            create_table_artifact(key=f"{self._dataset}-rejects", table=rejects, description="Rejected rows by reason")
+            lines = "\n".join(f"- {line}" for line in summary)
+            create_markdown_artifact(key=f"{self._dataset}-summary", markdown=f"# {location}\n\n{lines}\n")
+        except Exception:  # the server may refuse or be gone; the build is done all the same
+            _log.warning("the summary could not be shown in Prefect", exc_info=True)
+
+    def _show(self, percent: float) -> None:
+        if percent - self._shown < 1.0 and percent < 100.0:
+            return
+        self._shown = percent
+        try:
+            if self._artifact is None:
+                made = create_progress_artifact(percent, key=f"{self._dataset}-progress", description="Finished rows")
+                self._artifact = made if isinstance(made, UUID) else None
+            else:
+                update_progress_artifact(self._artifact, percent)
+        except Exception:  # as above
+            _log.warning("progress could not be shown in Prefect", exc_info=True)

@@ -1,0 +1,294 @@
+"""`report.html` of a build: one file that shows, offline, what went in, what was refused, and what came out."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from markupsafe import Markup
+
+from bystander.pages.charts import Series, draw_bars, draw_histogram, show_key
+from bystander.pages.waveform import draw_waveform
+from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+MOST_AUDIO_BYTES = 10_000_000
+"""Encoded clips that a report embeds; Base64 adds a third, and the file should open on a phone."""
+
+_TEXT_COLUMNS = ("primary_text", "third_party_text", "reply")
+_QUERY_COLUMNS = ("request", "query_text")
+_MOST_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True)
+class StageFunnel:
+    """Rows that a stage read, kept, and rejected by reason."""
+
+    stage: str
+    rows_in: int
+    kept: int
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rejected(self) -> int:
+        return sum(self.reasons.values())
+
+    @property
+    def is_balanced(self) -> bool:
+        return self.kept + self.rejected == self.rows_in
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """Rows asked for and obtained: of a label, or of a label in a scenario."""
+
+    label: str
+    scenario: str | None
+    asked: int
+    got: int
+
+
+@dataclass(frozen=True, slots=True)
+class RejectExample:
+    """A rejected row in words."""
+
+    stage: str
+    reason: str
+    text: str
+    detail: str = ""
+    raw_output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """All that the report shows.
+
+    `rows` are all final rows with the columns of `schemas.tpi.FINAL` but without `audio`; `samples` a few with it.
+    `facts` are pairs of a name and a value about the build.
+    """
+
+    title: str
+    facts: Sequence[tuple[str, str]]
+    stages: Sequence[StageFunnel]
+    rows: pa.Table
+    samples: pa.Table
+    strata: Sequence[Stratum] = ()
+    rejects: Sequence[RejectExample] = ()
+
+
+def choose_samples(rows: pa.Table, count: int) -> list[str]:
+    """Return the ids of up to `count` rows that differ much: labels take turns, and so do scenarios within a label."""
+    queues: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    columns = (rows[name].to_pylist() for name in ("label", "scenario", "id"))
+    for label, scenario, row_id in sorted(zip(*columns, strict=True)):
+        queues[label][scenario].append(row_id)
+    orders = []
+    for index, (_, scenarios) in enumerate(sorted(queues.items())):
+        # Each label begins elsewhere in the taxonomy, so that few rows show many scenarios.
+        first = index * len(scenarios) // len(queues)
+        turns = list(scenarios.values())
+        orders.append(_interleave(turns[first:] + turns[:first]))
+    return _interleave(orders)[:count]
+
+
+def describe_reject(row: Mapping[str, Any]) -> RejectExample:
+    """Return a row of a rejects table in words."""
+    spoken = [str(row[name]) for name in _TEXT_COLUMNS if row.get(name)]
+    queries = [str(row[name]) for name in _QUERY_COLUMNS if row.get(name)]
+    return RejectExample(
+        stage=str(row["reject_stage"]),
+        reason=str(row["reject_reason"]),
+        text=_shorten(" / ".join(spoken or queries[:1]) or "(no text)"),
+        detail=_shorten(row.get("reject_detail") or ""),
+        raw_output=_shorten(row.get("raw_output") or ""),
+    )
+
+
+def render_build_report(data: ReportData) -> str:
+    """Return the page. It loads nothing from anywhere."""
+    style = resources.files("bystander.pages").joinpath("templates/report.css").read_text("utf-8")
+    by_reason: dict[tuple[str, str], list[RejectExample]] = defaultdict(list)
+    for example in data.rejects:
+        by_reason[example.stage, example.reason].append(example)
+    return _load_template().render(
+        data=data,
+        style=Markup(style),
+        most_in=max((stage.rows_in for stage in data.stages), default=0) or 1,
+        balanced=all(stage.is_balanced for stage in data.stages),
+        missing=[stratum for stratum in data.strata if stratum.got < stratum.asked],
+        tiles=_count_tiles(data.rows),
+        scenarios=_cross_scenarios(data.rows),
+        bars=_draw_counts(data.rows),
+        histograms=_draw_histograms(data.rows),
+        samples=_describe_samples(data.samples),
+        rejects=by_reason,
+        show_key=show_key,
+    )
+
+
+def _count_tiles(rows: pa.Table) -> list[tuple[str, str]]:
+    seconds = sum(rows["duration_s"].to_pylist())
+    labels = Counter(rows["label"].to_pylist())
+    return [
+        ("rows", f"{len(rows):,}"),
+        *((label, f"{count:,}") for label, count in sorted(labels.items())),
+        ("of audio", f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"),
+        ("voices", f"{len({*rows['primary_voice'].to_pylist(), *rows['third_party_voice'].to_pylist()} - {None})}"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _CrossTable:
+    labels: list[str]
+    lines: list[tuple[str, str, list[int], int]]
+    totals: list[int]
+    most: int
+
+
+def _cross_scenarios(rows: pa.Table) -> _CrossTable:
+    names = ("category", "scenario", "label")
+    counts = Counter(zip(*(rows[name].to_pylist() for name in names), strict=True))
+    labels = sorted({label for _, _, label in counts}, key=lambda label: (label == HARD_NEGATIVE_LABEL, label))
+    lines = []
+    for category, scenario in sorted({(category, scenario) for category, scenario, _ in counts}):
+        cells = [counts[category, scenario, label] for label in labels]
+        lines.append((category, scenario, cells, sum(cells)))
+    totals = [sum(cells[i] for _, _, cells, _ in lines) for i in range(len(labels))]
+    return _CrossTable(labels, lines, totals, max(counts.values(), default=0) or 1)
+
+
+def _draw_counts(rows: pa.Table) -> list[Markup]:
+    charts = []
+    for title, name in (("Timing", "timing"), ("Kind", "kind"), ("Category", "category"), ("Split", "split")):
+        counts = Counter(value for value in rows[name].to_pylist() if value is not None)
+        charts.append(draw_bars(title, dict(sorted(counts.items()))))
+    return [chart for chart in charts if chart]
+
+
+def _draw_histograms(rows: pa.Table) -> list[Markup]:
+    pairs = [n == 2 for n in rows["n_speakers"].to_pylist()]
+    two, one = rows.filter(pa.array(pairs, pa.bool_())), rows.filter(pa.array([not pair for pair in pairs], pa.bool_()))
+
+    def read(table: pa.Table, *names: str) -> list[float]:
+        return [float(value) for name in names for value in table[name].to_pylist() if value is not None]
+
+    charts = [
+        draw_histogram(
+            "Overlap",
+            "s",
+            [
+                Series("asked", [-offset for offset in read(two, "offset_asked_s")], "--other"),
+                Series("obtained", read(two, "overlap_s"), "--both"),
+            ],
+        ),
+        draw_histogram(
+            "Duration",
+            "s",
+            [
+                Series("pairs", read(two, "duration_s"), "--bar"),
+                Series("hard negatives", read(one, "duration_s"), "--third"),
+            ],
+        ),
+        draw_histogram(
+            "Word error rate of the tracks",
+            "",
+            [
+                Series("raw", read(rows, "primary_wer_raw", "third_party_wer_raw"), "--other"),
+                Series("normalised", read(rows, "primary_wer", "third_party_wer"), "--bar"),
+            ],
+            bins=16,
+        ),
+        *(
+            draw_histogram(
+                title,
+                unit,
+                [Series("pairs", read(two, name), "--bar"), Series("hard negatives", read(one, name), "--third")],
+            )
+            for title, name, unit in (
+                ("Speaker similarity of the tracks", "track_similarity", ""),
+                ("Speaker similarity in the mixture", "mixture_similarity", ""),
+                ("Loudness difference", "loudness_difference_db", "dB"),
+                ("Realism score", "realism_score", ""),
+                ("Ambiguity score", "ambiguity_score", ""),
+                ("Label score", "label_score", ""),
+            )
+        ),
+    ]
+    attempts = (
+        ("Attempts: texts", ("write_attempts",)),
+        ("Attempts: replies", ("reply_attempts",)),
+        ("Attempts: tracks", ("primary_attempts", "third_party_attempts")),
+    )
+    for title, names in attempts:
+        counts = Counter(int(value) for value in read(rows, *names))
+        charts.append(draw_bars(title, {str(n): counts[n] for n in sorted(counts)}))
+    return [chart for chart in charts if chart]
+
+
+def _describe_samples(samples: pa.Table) -> list[dict[str, Any]]:
+    described, spent = [], 0
+    for row in samples.to_pylist():
+        audio: bytes = row["audio"]["bytes"]
+        spent += len(audio)
+        player = f"data:audio/flac;base64,{base64.b64encode(audio).decode()}" if spent <= MOST_AUDIO_BYTES else ""
+        label = f"Waveform, {row['duration_s']:.1f} s"
+        if row["n_speakers"] == 2:
+            label += f", two speakers, overlap {row['overlap_s'] or 0:.2f} s"
+        described.append(
+            {
+                **{name: value for name, value in row.items() if name != "audio"},
+                "player": player,
+                "wave": draw_waveform(audio, row["segments"], label),
+                "numbers": _list_numbers(row),
+            }
+        )
+    return described
+
+
+def _list_numbers(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    formats = (
+        ("Duration", "duration_s", "{:.2f} s"),
+        ("Offset asked", "offset_asked_s", "{:+.2f} s"),
+        ("Overlap", "overlap_s", "{:.2f} s"),
+        ("Level difference", "loudness_difference_db", "{:+.1f} dB"),
+        ("WER, primary", "primary_wer", "{:.2f}"),
+        ("WER, third party", "third_party_wer", "{:.2f}"),
+        ("Similarity, tracks", "track_similarity", "{:.2f}"),
+        ("Similarity, mixture", "mixture_similarity", "{:.2f}"),
+        ("Realism", "realism_score", "{:.2f}"),
+        ("Label score", "label_score", "{:.2f}"),
+        ("Ambiguity", "ambiguity_score", "{:.1f}"),
+    )
+    return [(name, text.format(row[column])) for name, column, text in formats if row[column] is not None]
+
+
+def _interleave(queues: Sequence[Sequence[str]]) -> list[str]:
+    longest = max((len(queue) for queue in queues), default=0)
+    return [queue[i] for i in range(longest) for queue in queues if i < len(queue)]
+
+
+def _shorten(text: str) -> str:
+    text = "".join(c if c.isprintable() else " " for c in str(text))
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+@cache
+def _load_template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("bystander.pages"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("build_report.html.j2")

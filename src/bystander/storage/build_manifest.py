@@ -1,0 +1,258 @@
+"""`manifest.json`: what a build is made of, how it came about, and the checksums of its files.
+
+It is written last: a build without one is unfinished. All of it but the optional `run` section is a function of the
+configuration, the code and the engines' answers, so two equal builds have equal manifests up to `run`.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+import bystander
+from bystander.schemas.errors import BuildError
+from bystander.storage.filesystem import Store
+
+MANIFEST_NAME = "manifest.json"
+
+PACKAGES = (
+    "ctranslate2",
+    "faster-whisper",
+    "hibari-tts",
+    "librosa",
+    "numpy",
+    "onnxruntime",
+    "openai",
+    "pandas",
+    "prefect",
+    "pyarrow",
+    "pyloudnorm",
+    "scipy",
+    "soundfile",
+    "soxr",
+    "xllamacpp",
+)
+"""Packages whose version can change a row or a file."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FileInfo(_Section):
+    """A Parquet file of the build: path relative to the build's folder, and what it must hold."""
+
+    file: str
+    rows: int = Field(ge=0)
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class ShardInfo(FileInfo):
+    """A shard of a split."""
+
+    split: str
+
+
+class PackInfo(_Section):
+    """The response pack: its classes, each with the kinds that it may have."""
+
+    name: str
+    digest: str
+    classes: dict[str, tuple[str, ...]]
+
+
+class TaxonomyInfo(_Section):
+    """The taxonomy: scenario keys, each with its category."""
+
+    name: str
+    digest: str
+    scenarios: dict[str, str]
+
+
+class EngineInfo(_Section):
+    """An engine's identity, as `EngineIdentity.describe()` gives it."""
+
+    kind: str
+    name: str
+    model: str
+    revision: str = ""
+    settings: dict[str, str] = Field(default_factory=dict)
+
+
+class ModelFileInfo(_Section):
+    """A model file that the build loaded."""
+
+    name: str
+    bytes: int = Field(ge=0)
+    sha256: str
+    licence: str
+    sources: tuple[str, ...] = ()
+
+
+class StageCounts(_Section):
+    """Rows that a stage read, kept, and rejected by reason, over all partitions and waves."""
+
+    stage: str
+    version: int = 1
+    rows_in: int = Field(ge=0)
+    kept: int = Field(ge=0)
+    reasons: dict[str, int] = Field(default_factory=dict)
+
+    @property
+    def rejected(self) -> int:
+        return sum(self.reasons.values())
+
+
+class RowCounts(_Section):
+    """Final rows, counted over the shards; `by_kind` leaves out rows without a kind."""
+
+    rows: int = 0
+    by_split: dict[str, int] = Field(default_factory=dict)
+    by_label: dict[str, int] = Field(default_factory=dict)
+    by_scenario: dict[str, int] = Field(default_factory=dict)
+    by_timing: dict[str, int] = Field(default_factory=dict)
+    by_kind: dict[str, int] = Field(default_factory=dict)
+    by_label_and_scenario: dict[str, dict[str, int]] = Field(default_factory=dict)
+    speech_s: float = 0.0
+    """Sum of the clips' durations, rounded to milliseconds."""
+
+
+class Quota(_Section):
+    """Rows asked for and obtained in a stratum: of a label, of a scenario (two-speaker rows), or of both."""
+
+    label: str | None = None
+    scenario: str | None = None
+    asked: int = Field(ge=0)
+    got: int = Field(ge=0)
+
+    @property
+    def stratum(self) -> str:
+        """The stratum in words."""
+        return " in ".join(name for name in (self.label, self.scenario) if name) or "all rows"
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.asked - self.got)
+
+
+class RunInfo(_Section):
+    """What differs from run to run: nothing here is part of the build's content."""
+
+    started_at: str
+    finished_at: str
+    seconds: float = Field(ge=0)
+    machine: str = ""
+    waves: int | None = None
+    engine_calls: dict[str, int] = Field(default_factory=dict)
+
+
+class BuildManifest(_Section):
+    """Everything about a build."""
+
+    format: Literal["bystander-build"] = "bystander-build"
+    format_version: Literal[1] = 1
+    dataset: str
+    build: str
+    content_digest: str = ""
+    """Digest of all that the files were made from: an equal one means that a rebuild would write the same files."""
+    seed: int
+    config: dict[str, Any]
+    code_version: str
+    packages: dict[str, str]
+    pack: PackInfo
+    taxonomy: TaxonomyInfo
+    engines: dict[str, EngineInfo]
+    models: tuple[ModelFileInfo, ...] = ()
+    sampling_rate: int
+    stages: tuple[StageCounts, ...]
+    quotas: tuple[Quota, ...] = ()
+    counts: RowCounts
+    shards: tuple[ShardInfo, ...]
+    rejects: tuple[FileInfo, ...] = ()
+    run: RunInfo | None = None
+
+    @property
+    def shortfalls(self) -> list[Quota]:
+        """Strata that have fewer rows than were asked for."""
+        return [quota for quota in self.quotas if quota.missing]
+
+
+class RowCounter:
+    """Counts final rows, batch by batch."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[str]] = {
+            name: Counter() for name in ("split", "label", "scenario", "timing", "kind")
+        }
+        self._strata: Counter[tuple[str, str]] = Counter()
+        self._rows = 0
+        self._speech_s = 0.0
+
+    def add(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Count rows with the columns of a FINAL table."""
+        self._rows += rows.num_rows
+        for name, counter in self._counts.items():
+            counter.update(value for value in rows.column(name).to_pylist() if value is not None)
+        strata = zip(rows.column("label").to_pylist(), rows.column("scenario").to_pylist(), strict=True)
+        self._strata.update((label, scenario) for label, scenario in strata if label and scenario)
+        self._speech_s += sum(seconds or 0.0 for seconds in rows.column("duration_s").to_pylist())
+
+    def finish(self) -> RowCounts:
+        """Return the counts, keys sorted."""
+        strata: dict[str, dict[str, int]] = {}
+        for (label, scenario), count in sorted(self._strata.items()):
+            strata.setdefault(label, {})[scenario] = count
+        by_name = {f"by_{name}": dict(sorted(counter.items())) for name, counter in self._counts.items()}
+        return RowCounts(rows=self._rows, by_label_and_scenario=strata, speech_s=round(self._speech_s, 3), **by_name)
+
+
+def count_rows(batches: Iterable[pa.Table | pa.RecordBatch]) -> RowCounts:
+    """Count final rows."""
+    counter = RowCounter()
+    for batch in batches:
+        counter.add(batch)
+    return counter.finish()
+
+
+def list_package_versions(names: Sequence[str] = PACKAGES) -> dict[str, str]:
+    """Return the versions of Python and of those packages that are installed."""
+    versions = {"python": platform.python_version()}
+    for name in names:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def get_code_version() -> str:
+    """Return the version of this package."""
+    return bystander.__version__
+
+
+def write_manifest(store: Store, manifest: BuildManifest) -> None:
+    """Write a build's `manifest.json`; call it after every other file is in place."""
+    store.write_bytes(MANIFEST_NAME, manifest.model_dump_json(indent=2).encode() + b"\n")
+
+
+def read_manifest(store: Store) -> BuildManifest:
+    """Read a build's `manifest.json`.
+
+    Raises:
+        BuildError: there is none, or it is not a manifest of this format.
+    """
+    where = store.uri_of(MANIFEST_NAME)
+    if not store.exists(MANIFEST_NAME):
+        raise BuildError(f"{where}: is missing, so this is not a finished build")
+    try:
+        return BuildManifest.model_validate_json(store.read_bytes(MANIFEST_NAME))
+    except ValidationError as exc:
+        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'manifest'}: {e['msg']}" for e in exc.errors()[:5])
+        raise BuildError(f"{where}: is not a build manifest of this version ({faults})") from exc

@@ -1,0 +1,229 @@
+"""`README.md` of a build: the dataset card, with the YAML head that Hugging Face reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import yaml
+
+from bystander.schemas.tpi import FINAL, HARD_NEGATIVE_LABEL
+from bystander.storage.build_manifest import BuildManifest
+from bystander.storage.filesystem import Store
+from bystander.storage.hf_features import describe_card_features
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+CARD_NAME = "README.md"
+
+_SIZE_BOUNDS = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+_ENGINE_LIMITS = {
+    "llama_cpp": (
+        "a language model of 1 to 2 billion parameters writes plain lines, repeats itself and misses nuances; its "
+        "labels and scores are log-probabilities, right clearly more often than not but far from always."
+    ),
+    "openai": "the texts are as good as the endpoint's model, which the manifest names as the user stated it.",
+    "playbook": "dialogues come from a fixed set of authored lines, so texts repeat across rows.",
+    "fake_text": "a stand-in for tests: texts and labels mean nothing.",
+    "kokoro": (
+        "a small model with a fixed set of English voices, which read evenly and without hesitations; some voices "
+        "resemble each other."
+    ),
+    "fake_speech": "a stand-in for tests: the audio is no speech.",
+    "faster_whisper": (
+        "transcripts check the audio. The small English model mishears rare names, and a word that it mishears costs "
+        "a good row more often than it lets a bad one through."
+    ),
+    "fake_recogniser": "a stand-in for tests: word error rates mean nothing.",
+    "onnx_verifier": (
+        "cosines on clips of a few seconds; speech that is too short for it has no similarity (null), and like "
+        "voices can lie close to the threshold."
+    ),
+    "fake_verifier": "a stand-in for tests: similarities mean nothing.",
+}
+"""Limits by engine name (`EngineIdentity.name`)."""
+
+_COLUMN_NOTES = {
+    "id": "Stable hash of what the row was made from",
+    "split": "Split",
+    "audio": "The mixed clip: FLAC, 16 bits, mono",
+    "sampling_rate": "Of the clip, in Hz",
+    "duration_s": "Of the clip, in seconds",
+    "n_speakers": "2, or 1 in a hard negative",
+    "query_id": "Hash of the request and language",
+    "query_text": "The request as it stood in the source",
+    "query_source": "File that the request came from",
+    "language": "Language code",
+    "request": "The request made speakable",
+    "primary_complete": "What the primary speaker set out to say",
+    "primary_text": "What the primary speaker says: the same, or cut at a word and ending in `...`",
+    "third_party_text": "What the third party says",
+    "primary_recognised": "What the recogniser heard on the primary's clean track (the only one in a hard negative)",
+    "third_party_recognised": "What it heard on the third party's clean track",
+    "scenario": "How the third party comes in",
+    "category": "Category of the scenario",
+    "timing": "`within_sentence` (the primary is cut off) or `after_completion`",
+    "label": "Class of the interruption under the pack, or `hard_negative`",
+    "kind": "Kind within the class, if it has kinds",
+    "label_score": "Probability of the label, by the judge",
+    "reply": "The assistant's reply under the pack's policy",
+    "pack": "Response pack",
+    "pack_digest": "SHA-256 of the pack",
+    "primary_voice": "Voice of the primary speaker",
+    "third_party_voice": "Voice of the third party",
+    "segments": "Who speaks from when to when: speaker, start_s, end_s from the clip's start",
+    "offset_asked_s": "Third party's start minus primary's end, as drawn; negative overlaps",
+    "overlap_s": "Seconds of overlap, measured from the placed tracks",
+    "loudness_difference_db": "Third party's level minus the primary's, as set",
+    "primary_wer_raw": "Word error rate of the primary's track, before normalisation",
+    "primary_wer": "The same after Whisper's text normaliser",
+    "third_party_wer_raw": "Word error rate of the third party's track, before normalisation",
+    "third_party_wer": "The same after normalisation",
+    "track_similarity": "Speaker cosine of the two tracks (of the halves of a single track)",
+    "mixture_similarity": "Speaker cosine of the clip before the overlap and after it",
+    "realism_score": "Judge's probability that the exchange could happen",
+    "ambiguity_score": "1 (clearly two people) to 5 (clearly one), from the transcript",
+    "twin_id": "The row of the same transcript with the other number of speakers",
+    "write_attempts": "Tries that the texts took",
+    "reply_attempts": "Tries that the reply took",
+    "primary_attempts": "Tries that the primary's speech took",
+    "third_party_attempts": "Tries that the third party's speech took",
+    "engines": "JSON: role to engine identity",
+    "seed": "The build's seed",
+}
+
+
+def render_card(
+    manifest: BuildManifest,
+    schema: pa.Schema = FINAL,
+    *,
+    licence: str = "other",
+    licence_note: str = "",
+    title: str | None = None,
+) -> str:
+    """Return a build's dataset card.
+
+    Args:
+        manifest: the build; a `run` section, if any, is not used.
+        schema: of its rows.
+        licence: identifier of the dataset's licence, as Hugging Face lists them; `other` where the source of the
+            queries leaves it open.
+        licence_note: a sentence on where that licence comes from.
+        title: `pretty_name` of the head; the dataset's name by default.
+    """
+    head = _describe_head(manifest, schema, licence, title or manifest.dataset)
+    seconds = manifest.counts.speech_s
+    return _load_template().render(
+        head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120),
+        manifest=manifest,
+        licence=licence,
+        licence_note=licence_note,
+        first_split=next(iter(manifest.counts.by_split), "train"),
+        hard_negatives=HARD_NEGATIVE_LABEL in manifest.counts.by_label,
+        hours=f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes",
+        limits=_list_limits(manifest),
+        count_table=lambda name, counts: _render_table((name, "Rows"), counts.items()),
+        scenario_table=_render_scenarios(manifest),
+        stage_table=_render_table(
+            ("Stage", "In", "Kept", "Rejected", "Reasons"),
+            (
+                (s.stage, s.rows_in, s.kept, s.rejected, ", ".join(f"{r} {n}" for r, n in sorted(s.reasons.items())))
+                for s in manifest.stages
+            ),
+        ),
+        engine_table=_render_table(
+            ("Role", "Engine", "Model", "Revision"),
+            ((role, e.name, e.model, e.revision[:12]) for role, e in manifest.engines.items()),
+        ),
+        model_table=_render_table(
+            ("Model", "Licence", "Bytes", "SHA-256", "Sources"),
+            ((m.name, m.licence, m.bytes, f"`{m.sha256[:12]}…`", ", ".join(m.sources)) for m in manifest.models),
+        ),
+        column_table=_render_table(
+            ("Column", "Type", "Meaning"),
+            ((f"`{c.name}`", _name_type(c.type), _COLUMN_NOTES.get(c.name, "")) for c in schema),
+        ),
+    )
+
+
+def write_card(store: Store, manifest: BuildManifest, **options: Any) -> None:
+    """Write a build's `README.md`; `options` are those of `render_card`."""
+    store.write_bytes(CARD_NAME, render_card(manifest, **options).encode())
+
+
+def _describe_head(manifest: BuildManifest, schema: pa.Schema, licence: str, title: str) -> dict[str, Any]:
+    splits = list(manifest.counts.by_split)
+    bytes_by_split = {s: sum(shard.bytes for shard in manifest.shards if shard.split == s) for s in splits}
+    languages = manifest.config.get("stages", {}).get("normalise_queries", {}).get("languages") or ["en"]
+    return {
+        "pretty_name": title,
+        "license": licence,
+        "language": list(languages),
+        "task_categories": ["audio-text-to-text", "audio-classification"],
+        "tags": ["speech", "voice-assistant", "interruption", "multi-speaker", "synthetic", "bystander"],
+        "size_categories": [next((name for bound, name in _SIZE_BOUNDS if manifest.counts.rows < bound), "1M<n<10M")],
+        "configs": [
+            {
+                "config_name": "default",
+                "data_files": [{"split": split, "path": f"data/{split}-*-of-*.parquet"} for split in splits],
+            }
+        ],
+        "dataset_info": {
+            "features": describe_card_features(schema, manifest.sampling_rate),
+            "splits": [
+                {"name": s, "num_bytes": bytes_by_split[s], "num_examples": manifest.counts.by_split[s]} for s in splits
+            ],
+            "download_size": sum(bytes_by_split.values()),
+            "dataset_size": sum(bytes_by_split.values()),
+        },
+    }
+
+
+def _list_limits(manifest: BuildManifest) -> list[tuple[str, str]]:
+    names = dict.fromkeys(engine.name for engine in manifest.engines.values())
+    unknown = "its limits are not recorded here; see its own model card."
+    return [(name, _ENGINE_LIMITS.get(name, unknown)) for name in names]
+
+
+def _render_scenarios(manifest: BuildManifest) -> str:
+    by_label = manifest.counts.by_label_and_scenario
+    labels = list(by_label)
+    return _render_table(
+        ("Scenario", "Category", *labels),
+        (
+            (scenario, category, *(by_label[label].get(scenario, 0) for label in labels))
+            for scenario, category in manifest.taxonomy.scenarios.items()
+            if manifest.counts.by_scenario.get(scenario)
+        ),
+    )
+
+
+def _render_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    def render_line(cells: Iterable[object]) -> str:
+        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return "\n".join([render_line(head), "|" + " --- |" * len(head), *map(render_line, rows)])
+
+
+def _name_type(kind: pa.DataType) -> str:
+    described: Mapping[str, Any] = describe_card_features(pa.schema([("x", kind)]), None)[0]
+    if "list" in described:
+        return "list"
+    return str(described.get("dtype", "struct"))
+
+
+@cache
+def _load_template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("bystander.storage"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    return environment.get_template("dataset_card.md.j2")

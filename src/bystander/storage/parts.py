@@ -1,0 +1,198 @@
+"""Parts: Parquet files with their checksums, and partitions built from them in layers.
+
+A partition starts as one base part. Each stage adds a layer that holds only what it changed: which rows went on, and
+the columns that are new or differ. So audio is written once however many stages follow, and a stage whose used
+columns stem from unchanged layers need not run again when another column, say the reply, is rewritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bystander.schemas.errors import CorruptPartError, StorageError
+from bystander.schemas.identity import digest_json
+from bystander.storage.filesystem import Store
+
+AT = "__at__"
+"""Column of a layer: positions of its rows in the table that the layer lies on."""
+
+_COLUMNS_KEY = b"bystander.columns"
+
+
+@dataclass(frozen=True, slots=True)
+class PartRef:
+    """A part by reference: where it is in the store, and what it must hold."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Rows after some stages, by reference."""
+
+    base: PartRef
+    layers: tuple[PartRef, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return (self.layers[-1] if self.layers else self.base).rows
+
+    def digest(self) -> str:
+        """Return a digest of the rows that this partition stands for."""
+        return digest_json([self.base.sha256, *(layer.sha256 for layer in self.layers)])
+
+    def extend(self, layer: PartRef) -> Partition:
+        """Return the partition with one more layer."""
+        return replace(self, layers=(*self.layers, layer))
+
+
+def write_part(store: Store, path: str, table: pa.Table) -> PartRef:
+    """Write a table as one Parquet file, whole or not at all."""
+    data = _encode(table)
+    store.write_bytes(path, data)
+    return PartRef(path=path, rows=len(table), bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+def write_part_by_content(store: Store, folder: str, table: pa.Table) -> PartRef:
+    """Write a table under the checksum of its content, so that equal tables share a file and others never meet."""
+    data = _encode(table)
+    checksum = hashlib.sha256(data).hexdigest()
+    path = store.path(folder, f"{checksum[:32]}.parquet")
+    store.write_bytes(path, data)
+    return PartRef(path=path, rows=len(table), bytes=len(data), sha256=checksum)
+
+
+def _encode(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd", compression_level=1, write_statistics=False, use_dictionary=False)
+    return sink.getvalue()
+
+
+def read_part(store: Store, ref: PartRef, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a part, or some of its columns, and check it against its checksum.
+
+    Raises:
+        CorruptPartError: it is missing, truncated or changed.
+    """
+    try:
+        data = store.read_bytes(ref.path)
+    except StorageError as exc:
+        raise CorruptPartError(f"part {store.uri_of(ref.path)}: {exc}", path=ref.path) from exc
+    if len(data) != ref.bytes or hashlib.sha256(data).hexdigest() != ref.sha256:
+        raise CorruptPartError(f"part {store.uri_of(ref.path)}: does not match its checksum", path=ref.path)
+    names = None if columns is None else list(columns)
+    return pq.read_table(io.BytesIO(data), columns=names, use_threads=False)
+
+
+def make_layer(before: pa.Table, after: pa.Table, at: Sequence[int]) -> pa.Table:
+    """Return the layer that turns `before` into `after`, whose i-th row stems from row `at[i]` of `before`."""
+    taken = _take(before, pa.array(at, pa.int32()))
+    columns = [
+        field
+        for field in after.schema
+        if field.name not in taken.schema.names or not taken[field.name].equals(after[field.name])
+    ]
+    schema = pa.schema([pa.field(AT, pa.int32(), nullable=False), *columns]).with_metadata(
+        {_COLUMNS_KEY: json.dumps(after.schema.names).encode()}
+    )
+    return pa.Table.from_arrays([pa.array(at, pa.int32()), *(after[field.name] for field in columns)], schema=schema)
+
+
+def apply_layer(table: pa.Table, layer: pa.Table) -> pa.Table:
+    """Return the table that a layer makes of the table that it lies on."""
+    held = {*table.schema.names, *layer.schema.names}
+    names = [name for name in json.loads(layer.schema.metadata[_COLUMNS_KEY]) if name in held]
+    taken = _take(table.select([name for name in table.schema.names if name in names]), layer[AT])
+    fields = [(layer if name in layer.schema.names else taken).schema.field(name) for name in names]
+    columns = [(layer if name in layer.schema.names else taken)[name] for name in names]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def read_partition(store: Store, partition: Partition) -> pa.Table:
+    """Return the rows of a partition.
+
+    Raises:
+        CorruptPartError: one of its parts is missing, truncated or changed.
+    """
+    table = read_part(store, partition.base).replace_schema_metadata(None)
+    for layer in partition.layers:
+        table = apply_layer(table, read_part(store, layer))
+    return table
+
+
+def read_partition_columns(store: Store, partition: Partition, columns: Sequence[str]) -> pa.Table:
+    """Return some columns of a partition without reading the others (audio, say).
+
+    Checksums are not checked here, since they are those of whole files.
+
+    Raises:
+        CorruptPartError: one of its parts is missing or cannot be parsed.
+    """
+    table = _read_some(store, partition.base, columns).replace_schema_metadata(None)
+    for ref in partition.layers:
+        layer = _read_some(store, ref, [AT, *columns])
+        table = apply_layer(table, layer)
+    return table.select(list(columns))
+
+
+def trace_columns(store: Store, partition: Partition, columns: Iterable[str]) -> str:
+    """Return a digest of where columns come from: the layer that gave each, and the rows that are left of it.
+
+    Equal digests mean equal values in these columns, though other columns may differ.
+    """
+    wanted = sorted(set(columns))
+    names, rows = _read_header(store, partition.base)
+    providers = {name: (partition.base.sha256, list(range(rows))) for name in names}
+    for ref in partition.layers:
+        names, at, given = _read_layer_header(store, ref)
+        providers = {
+            name: (ref.sha256, list(range(len(at))))
+            if name in given
+            else (providers[name][0], [providers[name][1][i] for i in at])
+            for name in names
+        }
+    return digest_json([[name, *providers[name]] for name in wanted])
+
+
+def _read_some(store: Store, ref: PartRef, columns: Sequence[str]) -> pa.Table:
+    with _open_part(store, ref) as part:
+        held = part.schema_arrow.names
+        return part.read(columns=[name for name in columns if name in held], use_threads=False)
+
+
+def _read_header(store: Store, ref: PartRef) -> tuple[list[str], int]:
+    with _open_part(store, ref) as part:
+        return part.schema_arrow.names, part.metadata.num_rows
+
+
+def _read_layer_header(store: Store, ref: PartRef) -> tuple[list[str], list[int], set[str]]:
+    """Return a layer's resulting column names, its positions, and the columns that it gives. Reads no other data."""
+    with _open_part(store, ref) as part:
+        schema = part.schema_arrow
+        at = part.read(columns=[AT], use_threads=False)[AT].to_pylist()
+    return json.loads(schema.metadata[_COLUMNS_KEY]), at, set(schema.names)
+
+
+@contextlib.contextmanager
+def _open_part(store: Store, ref: PartRef) -> Iterator[pq.ParquetFile]:
+    try:
+        with store.open_read(ref.path) as source:
+            yield pq.ParquetFile(source)
+    except (StorageError, OSError, pa.ArrowException, KeyError) as exc:
+        raise CorruptPartError(f"part {store.uri_of(ref.path)}: cannot be read ({exc})", path=ref.path) from exc
+
+
+def _take(table: pa.Table, at: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Take rows by ascending position; all of them costs nothing."""
+    return table if len(at) == len(table) else table.take(at)

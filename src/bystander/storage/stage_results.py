@@ -1,0 +1,125 @@
+"""What a stage made of a partition, kept under a fingerprint so that it is made once.
+
+`stages/<stage>/<fingerprint>/` holds `kept.parquet` (a layer), `rejected.parquet` (positions and reasons) and, written
+last, `result.json`. `stages/<stage>/inputs/<digest>.json` remembers which fingerprint a whole input led to, so that an
+unchanged rebuild reads no data at all.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from bystander.schemas.errors import StorageError
+from bystander.schemas.stages import REJECT_FIELDS, StageOutput
+from bystander.storage.filesystem import Store
+from bystander.storage.parts import AT, Partition, PartRef, make_layer, read_part, read_partition, write_part
+
+STAGES_FOLDER = "cache/stages"
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """One stage over one partition: layers by reference, and counts. `rows_in` = kept + rejected, always."""
+
+    stage: str
+    fingerprint: str
+    rows_in: int
+    kept: PartRef
+    rejected: PartRef
+    reasons: dict[str, int]
+
+    @property
+    def rows_kept(self) -> int:
+        return self.kept.rows
+
+    @property
+    def rows_rejected(self) -> int:
+        return self.rejected.rows
+
+
+def find_result(store: Store, stage: str, fingerprint: str) -> StageResult | None:
+    """Return a stored result whose parts are there in full size, or None."""
+    path = _result_path(store, stage, fingerprint)
+    data = _read_json(store, path)
+    if data is None:
+        return None
+    try:
+        kept, rejected = PartRef(**data.pop("kept")), PartRef(**data.pop("rejected"))
+        result = StageResult(**data, kept=kept, rejected=rejected)
+        whole = all(
+            store.exists(ref.path) and store.size(ref.path) == ref.bytes for ref in (result.kept, result.rejected)
+        )
+    except (TypeError, KeyError, AttributeError):
+        return None
+    return result if whole else None
+
+
+def find_result_of_input(store: Store, stage: str, input_digest: str) -> StageResult | None:
+    """Return the result that an identical input led to, without reading the input."""
+    data = _read_json(store, _input_path(store, stage, input_digest))
+    fingerprint = data.get("fingerprint") if isinstance(data, dict) else None
+    return find_result(store, stage, fingerprint) if isinstance(fingerprint, str) else None
+
+
+def remember_input(store: Store, stage: str, input_digest: str, fingerprint: str) -> None:
+    """Note which fingerprint an input led to."""
+    store.write_bytes(_input_path(store, stage, input_digest), json.dumps({"fingerprint": fingerprint}).encode())
+
+
+def write_result(store: Store, stage: str, fingerprint: str, rows: pa.Table, output: StageOutput) -> StageResult:
+    """Store what a stage made of `rows`: parts first, `result.json` last."""
+    folder = store.path(STAGES_FOLDER, stage, fingerprint)
+    kept = write_part(store, f"{folder}/kept.parquet", make_layer(rows, output.kept, output.kept_at))
+    reasons = output.rejected["reject_reason"].to_pylist()
+    rejects = pa.table(
+        [pa.array(output.rejected_at, pa.int32()), *(output.rejected[field.name] for field in REJECT_FIELDS)],
+        schema=pa.schema([pa.field(AT, pa.int32(), nullable=False), *REJECT_FIELDS]),
+    )
+    rejected = write_part(store, f"{folder}/rejected.parquet", rejects)
+    result = StageResult(
+        stage=stage,
+        fingerprint=fingerprint,
+        rows_in=len(rows),
+        kept=kept,
+        rejected=rejected,
+        reasons={reason: reasons.count(reason) for reason in sorted(set(reasons))},
+    )
+    store.write_bytes(_result_path(store, stage, fingerprint), json.dumps(asdict(result), sort_keys=True).encode())
+    return result
+
+
+def read_rejects(store: Store, before: Partition, result: StageResult) -> pa.Table:
+    """Return the rows that a stage rejected: its input columns and `REJECT_FIELDS`."""
+    rejects = read_part(store, result.rejected)
+    rows = read_partition(store, before).take(rejects[AT])
+    for field in REJECT_FIELDS:
+        rows = rows.append_column(field, rejects[field.name])
+    return rows
+
+
+def discard_result_of_part(store: Store, part_path: str) -> None:
+    """Forget the result that a corrupt part belongs to, so that it is made again."""
+    folder = part_path.rpartition("/")[0]
+    if folder.startswith(STAGES_FOLDER):
+        store.remove(f"{folder}/result.json")
+    store.remove(part_path)
+
+
+def _result_path(store: Store, stage: str, fingerprint: str) -> str:
+    return store.path(STAGES_FOLDER, stage, fingerprint, "result.json")
+
+
+def _input_path(store: Store, stage: str, input_digest: str) -> str:
+    return store.path(STAGES_FOLDER, stage, "inputs", f"{input_digest}.json")
+
+
+def _read_json(store: Store, path: str) -> dict[str, Any] | None:
+    try:
+        data = json.loads(store.read_bytes(path))
+    except (StorageError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None

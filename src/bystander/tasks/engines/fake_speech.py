@@ -1,0 +1,256 @@
+"""Fakes of the speech, recognition and verification engines that find each other's meaning in the samples.
+
+The fake speech is a code in sound: each character is a tone of 60 ms from a band of 96 tones above 2 kHz, and under
+all of them lies one tone below 1.8 kHz that is the voice. So the fake recogniser reads the text, and the fake verifier
+the voice, from the audio alone: after trimming, a change of gain, FLAC, or resampling to 16 kHz and more, in another
+process, and (the voice) from any part of a clip, a mixture's part with one speaker included. All tones are whole cycles
+a character and begin at a crest: the code is continuous, and its first sample is loud enough to be found.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from bystander.schemas.engine_configs import FakeRecogniserConfig, FakeSpeechConfig, FakeVerifierConfig
+from bystander.schemas.engines import (
+    EmbeddingRequest,
+    EngineIdentity,
+    RecognitionReply,
+    RecognitionRequest,
+    RowFault,
+    Samples,
+    SpeechReply,
+    SpeechRequest,
+    Voice,
+)
+from bystander.schemas.errors import EngineSetupError
+
+SAMPLING_RATE = 24000
+CHARACTER_S = 0.06
+MARGIN_S = 0.1
+"""Silence before and after the code, so that there is something to trim."""
+MAX_CHARACTERS = 2000
+MAX_VOICES = 32
+MIN_EMBED_S = 0.3
+
+# Frequencies in cycles a character (16.7 Hz each), so that they hold at any sampling rate; 3 apart to be distinct.
+_TEXT_CYCLES = 120 + 3 * np.arange(96)
+_VOICE_CYCLES = 12 + 3 * np.arange(MAX_VOICES)
+_TEXT_LEVEL, _VOICE_LEVEL = 0.3, 0.2
+_FIRST_CHARACTER = 32
+_ONSET = 0.25  # of the peak: the code begins at its crest
+_ACTIVE = 0.1  # of the peak; a window whose RMS lies below it is a pause
+_LOWEST_RATE = 14000  # the highest tone lies at 6.75 kHz
+_SILENCE = 10 ** (-55 / 20)
+
+
+class SpeechFlaw(StrEnum):
+    """How a speech engine can go wrong; each is what a real one did."""
+
+    GIBBERISH = "gibberish"
+    LONG_SILENCE = "long_silence"
+    DROPPED_WORD = "dropped_word"
+    CLIPPED = "clipped"
+    SILENT = "silent"
+
+
+def flaw_by_seed(flaw: SpeechFlaw, every: int) -> Callable[[SpeechRequest], SpeechFlaw | None]:
+    """Return a rule that spoils each request whose seed is a multiple of `every`."""
+    return lambda request: flaw if request.seed % every == 0 else None
+
+
+class FakeSpeechEngine:
+    """Speaks in code, instantly. `flaw_of` says which requests come out spoiled, and how; for tests."""
+
+    def __init__(
+        self, config: FakeSpeechConfig, flaw_of: Callable[[SpeechRequest], SpeechFlaw | None] | None = None
+    ) -> None:
+        self._config = config
+        self._flaw_of = flaw_of
+        self._voices = tuple(f"fake_{index:02d}" for index in range(config.voices))
+
+    @property
+    def identity(self) -> EngineIdentity:
+        return EngineIdentity("speech", "fake_speech", "tones", "1")
+
+    @property
+    def voices(self) -> Sequence[Voice]:
+        return [
+            Voice(id=voice, language="en", gender="male" if i % 2 else "female", source="tones", licence="CC0-1.0")
+            for i, voice in enumerate(self._voices)
+        ]
+
+    def synthesise(
+        self, requests: Sequence[SpeechRequest], on_reply: Callable[[int, SpeechReply], None] | None = None
+    ) -> list[SpeechReply | RowFault]:
+        """Speak the requests. Row faults: `empty_text`, `text_too_long_to_speak`.
+
+        Raises:
+            EngineSetupError: a voice is unknown.
+        """
+        for request in requests:
+            if request.voice not in self._voices:
+                raise EngineSetupError(f"the fake has no voice {request.voice!r}; it has {', '.join(self._voices)}")
+        replies: list[SpeechReply | RowFault] = []
+        for index, request in enumerate(requests):
+            reply = self._speak(request)
+            replies.append(reply)
+            if on_reply is not None and isinstance(reply, SpeechReply):
+                on_reply(index, reply)
+        return replies
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _speak(self, request: SpeechRequest) -> SpeechReply | RowFault:
+        text = request.text.strip()
+        if not any(character.isalnum() for character in text):
+            return RowFault("empty_text", f"nothing in {request.text[:40]!r} can be spoken")
+        if len(text) > MAX_CHARACTERS:
+            return RowFault("text_too_long_to_speak", f"{len(text)} characters, {MAX_CHARACTERS} at most")
+        flaw = self._flaw_of(request) if self._flaw_of is not None else None
+        if flaw is SpeechFlaw.GIBBERISH:
+            text = "blah " * max(1, len(text) // 5)
+        elif flaw is SpeechFlaw.DROPPED_WORD:
+            text = text.partition(" ")[2] or "blah"
+        code = encode_speech(text, self._voices.index(request.voice))
+        if flaw is SpeechFlaw.CLIPPED:
+            code = np.clip(4 * code, -1, 1)
+        elif flaw is SpeechFlaw.LONG_SILENCE:
+            half = len(text) // 2 * _characters_to_samples(1)
+            code = np.concatenate([code[:half], np.zeros(_characters_to_samples(500), np.float32), code[half:]])
+        elif flaw is SpeechFlaw.SILENT:
+            code = np.zeros_like(code)
+        margin = np.zeros(round(MARGIN_S * SAMPLING_RATE), np.float32)
+        return SpeechReply(np.concatenate([margin, code, margin]), SAMPLING_RATE)
+
+
+class FakeRecogniser:
+    """Reads the text out of fake speech. Other sound has no text."""
+
+    def __init__(self, config: FakeRecogniserConfig) -> None:
+        self._config = config
+
+    @property
+    def identity(self) -> EngineIdentity:
+        return EngineIdentity("recogniser", "fake_recogniser", "tones", "1")
+
+    def recognise(
+        self, requests: Sequence[RecognitionRequest], on_reply: Callable[[int, RecognitionReply], None] | None = None
+    ) -> list[RecognitionReply | RowFault]:
+        """Transcribe the requests. Row faults: `empty_audio`, `non_finite_audio`."""
+        replies: list[RecognitionReply | RowFault] = []
+        for index, request in enumerate(requests):
+            reply = self._listen(request)
+            replies.append(reply)
+            if on_reply is not None and isinstance(reply, RecognitionReply):
+                on_reply(index, reply)
+        return replies
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _listen(self, request: RecognitionRequest) -> RecognitionReply | RowFault:
+        if len(request.samples) == 0:
+            return RowFault("empty_audio", "the clip has no samples")
+        if not np.isfinite(request.samples).all():
+            return RowFault("non_finite_audio", "the clip has samples that are no numbers")
+        text = decode_speech(request.samples, request.sampling_rate)
+        return RecognitionReply(text, mean_logprob=0.0 if text else None, no_speech_prob=0.0 if text else 1.0)
+
+
+class FakeVerifier:
+    """Embeds a clip as the levels of the voices' tones: one voice gives a unit axis, two give something between."""
+
+    def __init__(self, config: FakeVerifierConfig) -> None:
+        self._config = config
+
+    @property
+    def identity(self) -> EngineIdentity:
+        return EngineIdentity("verifier", "fake_verifier", "tones", "1")
+
+    @property
+    def min_duration_s(self) -> float:
+        return MIN_EMBED_S
+
+    def embed(self, requests: Sequence[EmbeddingRequest]) -> list[npt.NDArray[np.float32] | RowFault]:
+        """Return one vector a clip, shape (32,), float32, L2 norm 1.
+
+        Row faults: `too_short_to_embed` (silence too), `non_finite_audio`.
+        """
+        return [self._embed(request) for request in requests]
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _embed(self, request: EmbeddingRequest) -> npt.NDArray[np.float32] | RowFault:
+        duration_s = len(request.samples) / request.sampling_rate
+        if duration_s < MIN_EMBED_S:
+            return RowFault("too_short_to_embed", f"{duration_s:.2f} s of audio, {MIN_EMBED_S:g} s are needed")
+        if not np.isfinite(request.samples).all():
+            return RowFault("non_finite_audio", "the clip has samples that are no numbers")
+        size = round(CHARACTER_S * request.sampling_rate)
+        windows = request.samples[: len(request.samples) // size * size].reshape(-1, size)
+        # The taper keeps the text's tones, which change inside a window, out of the voices' band.
+        power = np.abs(np.fft.rfft(windows * np.hanning(size).astype(np.float32), axis=1)[:, _VOICE_CYCLES]) ** 2
+        levels = power.mean(axis=0)
+        norm = float(np.linalg.norm(levels))
+        if norm < 1e-9:
+            return RowFault("too_short_to_embed", "the clip is silent")
+        embedding: npt.NDArray[np.float32] = (levels / norm).astype(np.float32)
+        return embedding
+
+
+def encode_speech(text: str, voice: int) -> Samples:
+    """Return the code of a text in a voice, at 24 kHz, shape (1440 * characters,); other characters become `?`."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "replace")
+    symbols = np.frombuffer(plain, np.uint8).astype(np.int64) - _FIRST_CHARACTER
+    symbols[(symbols < 0) | (symbols >= len(_TEXT_CYCLES))] = ord("?") - _FIRST_CHARACTER
+    code: Samples = (_make_tones()[symbols] + _make_voice(voice)).reshape(-1)
+    return code
+
+
+def decode_speech(samples: Samples, sampling_rate: int) -> str:
+    """Return the text of a code that begins anywhere in the clip; empty for silence and for a rate below 14 kHz."""
+    magnitude = np.abs(samples)
+    peak = float(magnitude.max())
+    if peak < _SILENCE or sampling_rate < _LOWEST_RATE:
+        return ""
+    start = int(np.argmax(magnitude >= _ONSET * peak))
+    size = round(CHARACTER_S * sampling_rate)
+    count = max(1, (len(samples) - start + size // 4) // size)
+    padded = np.zeros(count * size, np.float32)
+    taken = samples[start : start + len(padded)]
+    padded[: len(taken)] = taken
+    windows = padded.reshape(count, size)
+    spectrum = np.abs(np.fft.rfft(windows, axis=1)[:, _TEXT_CYCLES])
+    active = np.sqrt(np.mean(windows**2, axis=1)) >= _ACTIVE * peak
+    symbols = spectrum.argmax(axis=1)[active] + _FIRST_CHARACTER
+    return bytes(symbols.astype(np.uint8)).decode("ascii").strip()
+
+
+def _characters_to_samples(characters: int) -> int:
+    return round(CHARACTER_S * SAMPLING_RATE) * characters
+
+
+@cache
+def _make_tones() -> npt.NDArray[np.float32]:
+    """Return the tone of each symbol, shape (96, 1440)."""
+    return (_TEXT_LEVEL * _make_cosines(_TEXT_CYCLES)).astype(np.float32)
+
+
+@cache
+def _make_voice(voice: int) -> npt.NDArray[np.float32]:
+    return (_VOICE_LEVEL * _make_cosines(_VOICE_CYCLES[voice : voice + 1])[0]).astype(np.float32)
+
+
+def _make_cosines(cycles: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    size = _characters_to_samples(1)
+    waves: npt.NDArray[np.float64] = np.cos(2 * np.pi * cycles[:, None] * np.arange(size) / size)
+    return waves

@@ -1,0 +1,178 @@
+"""What a worker process opens once and its stage runs share: store, pack, taxonomy, engines."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bystander.prompts.load import load_pack
+from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.engine_configs import EngineConfigs
+from bystander.schemas.engines import EngineRole
+from bystander.schemas.identity import digest_json
+from bystander.schemas.model_manifest import load_manifest
+from bystander.schemas.packs import PromptPack
+from bystander.schemas.stages import Params, Stage
+from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
+from bystander.schemas.tpi_params import TpiStages
+from bystander.storage.build_manifest import ModelFileInfo
+from bystander.storage.call_cache import SqliteCallCache
+from bystander.storage.filesystem import Store, open_store
+from bystander.storage.model_store import ModelStore
+from bystander.tasks.engines.cached import CachedRecogniser, CachedSpeechEngine, CachedTextEngine
+from bystander.tasks.engines.registry import open_recogniser, open_speech_engine, open_text_engine, open_verifier
+
+_INSTANT = frozenset({"playbook", "fake_text", "fake_speech", "fake_recogniser", "fake_verifier"})
+"""Engines whose calls are cheaper than a look into the cache."""
+
+
+class StageJob(Params):
+    """All that a worker needs to run any stage of a build: plain data, sent with every task."""
+
+    store: str
+    build_seed: int
+    pack: str
+    taxonomy: str | None
+    stages: TpiStages
+    engines: EngineConfigs
+
+    @classmethod
+    def of(cls, config: TpiTrainConfig) -> StageJob:
+        """Return the job of a build."""
+        return cls(
+            store=config.store,
+            build_seed=config.seed,
+            pack=config.pack,
+            taxonomy=config.taxonomy,
+            stages=config.stages,
+            engines=config.engines,
+        )
+
+
+class StageEnvironment:
+    """Opened resources of a job. Engines open at first use, once, and are shared by all threads."""
+
+    def __init__(self, job: StageJob) -> None:
+        self.job = job
+        self.store: Store = open_store(job.store)
+        self.pack: PromptPack = load_pack(job.pack)
+        self.taxonomy: Taxonomy = load_taxonomy(job.taxonomy)
+        self._engines: dict[EngineRole, Any] = {}
+        self._lock = threading.RLock()
+        self._cache: SqliteCallCache | None = None
+
+    def params_of(self, stage: Stage) -> Params:
+        """Return a stage's settings."""
+        params = getattr(self.job.stages, stage.name)
+        assert isinstance(params, stage.params_type)
+        return params
+
+    def engines_of(self, stage: Stage) -> Mapping[EngineRole, Any]:
+        """Return the engines that a stage needs, opening those that are not yet open."""
+        return {role: self.engine(role) for role in stage.engines}
+
+    def engine(self, role: EngineRole) -> Any:
+        """Return the engine of a role.
+
+        Raises:
+            EngineSetupError: it cannot be opened.
+        """
+        with self._lock:
+            if role not in self._engines:
+                if role == "judge" and self.job.engines.judge in (None, self.job.engines.writer):
+                    self._engines[role] = self.engine("writer")
+                else:
+                    self._engines[role] = self._open(role)
+            return self._engines[role]
+
+    def call_counts(self) -> dict[str, dict[str, int]]:
+        """Return, for each open engine that keeps its calls, how many were made and how many were remembered."""
+        with self._lock:
+            return {
+                role: {"made": engine.misses, "remembered": engine.hits}
+                for role, engine in sorted(self._engines.items())
+                if hasattr(engine, "misses") and not (role == "judge" and engine is self._engines.get("writer"))
+            }
+
+    def list_model_files(self) -> tuple[ModelFileInfo, ...]:
+        """Return the files of the model store that the configured engines load, for the manifest and the card."""
+        manifest = load_manifest()
+        configs = self.job.engines
+        names = {
+            config.model
+            for config in (configs.writer, configs.judge, configs.speech, configs.recogniser, configs.verifier)
+            if config is not None and hasattr(config, "model") and config.model in manifest.models
+        }
+        return tuple(
+            ModelFileInfo(
+                name=f"{name}/{file.path}",
+                bytes=file.bytes,
+                sha256=file.sha256,
+                licence=manifest.models[name].licence,
+                sources=manifest.models[name].source_names,
+            )
+            for name in sorted(names)
+            for file in manifest.models[name].files
+        )
+
+    def close(self) -> None:
+        """Close all open engines and the call cache."""
+        with self._lock:
+            for engine in {id(engine): engine for engine in self._engines.values()}.values():
+                engine.close()
+            self._engines.clear()
+            if self._cache is not None:
+                self._cache.close()
+                self._cache = None
+
+    def _open(self, role: EngineRole) -> Any:
+        resolve = ModelStore().resolve
+        configs = self.job.engines
+        engine: Any
+        if role in ("writer", "judge"):
+            text = configs.writer if role == "writer" or configs.judge is None else configs.judge
+            engine = open_text_engine(text, resolve)
+            return engine if text.engine in _INSTANT else CachedTextEngine(engine, self._open_cache())
+        if role == "speech":
+            engine = open_speech_engine(configs.speech, resolve)
+            return engine if configs.speech.engine in _INSTANT else CachedSpeechEngine(engine, self._open_cache())
+        if role == "recogniser":
+            engine = open_recogniser(configs.recogniser, resolve)
+            return engine if configs.recogniser.engine in _INSTANT else CachedRecogniser(engine, self._open_cache())
+        return open_verifier(configs.verifier, resolve)
+
+    def _open_cache(self) -> SqliteCallCache:
+        if self._cache is None:
+            folder = self.store.local_path("cache")
+            self._cache = SqliteCallCache(folder / "calls.sqlite" if folder else _local_cache_of(self.store.uri))
+        return self._cache
+
+
+def _local_cache_of(store_uri: str) -> Path:
+    """Return where the calls of a remote store are kept: SQLite needs a file of this machine."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "bystander" / "calls" / f"{digest_json(store_uri)[:16]}.sqlite"
+
+
+_environments: dict[str, StageEnvironment] = {}
+_environments_lock = threading.Lock()
+
+
+def open_environment(job: StageJob) -> StageEnvironment:
+    """Return this process's environment of a job, opened at the first call."""
+    key = job.model_dump_json()
+    with _environments_lock:
+        if key not in _environments:
+            _environments[key] = StageEnvironment(job)
+        return _environments[key]
+
+
+def close_environments() -> None:
+    """Close every environment of this process."""
+    with _environments_lock:
+        for environment in _environments.values():
+            environment.close()
+        _environments.clear()

