@@ -102,7 +102,7 @@ def test_gain_and_rate_change_nothing_that_matters(case: Case) -> None:
     (one,) = _embed(case, case.one)
     (quiet,) = _embed(case, 0.25 * case.one)
     (resampled,) = _embed(case, soxr.resample(case.one, RATE, 16000), sampling_rate=16000)
-    assert one @ quiet > 0.9
+    assert one @ quiet > 0.99
     assert one @ resampled > 0.98
 
 
@@ -144,5 +144,5 @@ def test_front_end_equals_librosas_mel_spectrogram() -> None:
         y=audio, sr=16000, n_fft=512, win_length=400, hop_length=160, n_mels=40, window="hamming", center=False
     )
     expected = np.log10(power + 1e-10).T
-    assert windows.shape == (1 + (len(expected) - 80) // 40, 80, 40)
-    np.testing.assert_allclose(windows[1], expected[40:120], atol=1e-4)
+    assert windows.shape == (1 + (len(expected) - 80) // 20, 80, 40)
+    np.testing.assert_allclose(windows[2], expected[40:120], atol=1e-4)
