@@ -102,6 +102,8 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if any(length_s < MIN_DURATION_S for length_s in options.pieces):
+        parser.error(f"--pieces: the verifier measures nothing below {MIN_DURATION_S:g} s")
 
     verifier = OnnxSpeakerVerifier(OnnxVerifierConfig(), ModelStore().resolve)
     clips = speak_lines(options.utterances, options.seed)
