@@ -134,7 +134,7 @@ class StageEnvironment:
         engine: Any
         if role in ("writer", "judge"):
             text = configs.writer if role == "writer" or configs.judge is None else configs.judge
-            engine = open_text_engine(text, resolve)
+            engine = open_text_engine(text, resolve, _find_model_digest)
             return engine if text.engine in _INSTANT else CachedTextEngine(engine, self._open_cache())
         if role == "speech":
             engine = open_speech_engine(configs.speech, resolve)
@@ -149,6 +149,12 @@ class StageEnvironment:
             folder = self.store.local_path("cache")
             self._cache = SqliteCallCache(folder / "calls.sqlite" if folder else _local_cache_of(self.store.uri))
         return self._cache
+
+
+def _find_model_digest(name: str) -> str | None:
+    """Return the checksum of a one-file model of the manifest, which was verified when it was resolved."""
+    entry = load_manifest().models.get(name)
+    return entry.files[0].sha256 if entry is not None and len(entry.files) == 1 else None
 
 
 def _local_cache_of(store_uri: str) -> Path:
