@@ -37,7 +37,6 @@ _PACKAGES = {
     "pandas": "pandas",
     "prefect": "prefect",
     "pyarrow": "pyarrow",
-    "pydub": "pydub",
     "soundfile": "soundfile",
     "soxr": "soxr",
     "xllamacpp": "xllamacpp",
