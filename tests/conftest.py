@@ -38,5 +38,5 @@ def prefect_server() -> Iterator[None]:
     mark_this_process()
     start_temporary_server()
     yield
-    APILogHandler.flush()
+    APILogHandler().flush()
     SubprocessASGIServer().stop()

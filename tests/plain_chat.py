@@ -10,20 +10,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from bystander.schemas.engines import TextReply, TextRequest
 from bystander.tasks.engines.fake_text import FakeTextEngine
 from tasks.engines.scripted_chat_server import Scripted
 
-_VARIABLES = {
-    "write_interruption": ("request", "scenario"),
-    "check_realism": ("primary", "third_party"),
-    "label_class": ("primary", "third_party", "class"),
-    "label_kind": ("primary", "third_party", "class"),
-    "write_reply": ("primary", "third_party", "class"),
-    "write_one_speaker_reply": ("primary", "third_party"),
-    "score_ambiguity": ("primary", "third_party"),
-}
-"""As the reference pack declares them."""
 _OPTIONS = {
     "check_realism": ("Yes", "No"),
     "label_class": ("Yes", "No"),
@@ -35,7 +27,8 @@ _OPTIONS = {
 def write_plain_pack(folder: Path) -> Path:
     """Write the reference pack with prompts that are JSON: the task, and its variables."""
     shutil.copytree(str(resources.files("bystander.prompts") / "packs" / "reference"), folder)
-    for task, names in _VARIABLES.items():
+    tasks = yaml.safe_load((folder / "pack.yaml").read_text("utf-8"))["tasks"]
+    for task, names in ((task, entry["variables"]) for task, entry in tasks.items()):
         values = ", ".join(
             f'"{name}": {{{{ {name}.key | tojson }}}}'
             if name in ("scenario", "class")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +156,6 @@ def test_stopped_build_goes_on_to_the_same_bytes(
     signum: signal.Signals,
     code: int,
     last_state: str,
-    record_property: Callable[[str, object], None],
 ) -> None:
     expected, all_calls = undisturbed
     store = bench.folder / signum.name
@@ -173,8 +172,6 @@ def test_stopped_build_goes_on_to_the_same_bytes(
 
     calls_after = bench.take_calls()
     repeated = calls_before + calls_after - all_calls
-    record_property("calls_before", sum(calls_before.values()))
-    record_property("calls_repeated", sum(repeated.values()))
     assert calls_after
     assert sum(repeated.values()) <= MAX_IN_FLIGHT
     assert set(calls_before + calls_after) == set(all_calls)
