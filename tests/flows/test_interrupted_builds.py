@@ -178,3 +178,23 @@ def test_stopped_build_goes_on_to_the_same_bytes(
     assert resumed.checksums == expected.checksums
     assert not any(is_running(child) for child in children)
     assert find_state_of_flow_run(process.pid) == last_state
+
+
+def test_interruption_while_prefect_starts(tmp_path: Path) -> None:
+    queries = write_queries(tmp_path / "q.jsonl", 3)
+    command = [sys.executable, "-m", "bystander.cli.main", "build", "tpi-train", "--profile", "fake", "--out", "store"]
+    process = subprocess.Popen(
+        [*command, "--queries", str(queries)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert "starting Prefect" in process.stdout.readline()
+    time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGINT)
+    _, words = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, words) == (130, "stopped; the same command goes on from here\n")

@@ -79,16 +79,19 @@ def leave(code: int) -> NoReturn:
     """End the process now, threads and all, after releasing what would outlive it. A further signal only hurries it."""
 
     def end(_signum: int = 0, _frame: FrameType | None = None) -> NoReturn:
-        if housekeeping is not None:
-            housekeeping.kill_temporary_server()
-        os._exit(code)
+        try:
+            if housekeeping is not None:
+                housekeeping.kill_temporary_server()
+        finally:
+            os._exit(code)
 
     # Only if a build has got as far as Prefect is there anything to release.
     housekeeping = sys.modules.get("bystander.flows.prefect_housekeeping")
     for signum in _SIGNALS:
         signal.signal(signum, end)
-    if housekeeping is not None:
-        housekeeping.cancel_own_flow_runs()
+    with contextlib.suppress(AttributeError):  # it may be half imported
+        if housekeeping is not None:
+            housekeeping.cancel_own_flow_runs()
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _OWNER_VARIABLE = "BYSTANDER_OWNER"
 _TAG_PREFIX = "bystander-owner:"
+_server_is_up = threading.Event()
 
 
 def mark_this_process() -> str:
@@ -53,6 +54,7 @@ def start_temporary_server() -> None:
     from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ALLOW_EPHEMERAL_MODE
 
     if PREFECT_API_URL.value() or not PREFECT_SERVER_ALLOW_EPHEMERAL_MODE.value():
+        _server_is_up.set()
         return
     # A child inherits which signals are blocked; uvicorn, as any other program, does not unblock them.
     blocked = {signal.SIGINT, signal.SIGHUP} if hasattr(signal, "pthread_sigmask") else set()
@@ -64,13 +66,14 @@ def start_temporary_server() -> None:
     finally:
         if blocked:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    _server_is_up.set()
 
 
 def kill_temporary_server() -> None:
     """End this process's temporary server at once, if there is one. Its database survives that."""
     module = sys.modules.get("prefect.server.api.server")
-    process = module.SubprocessASGIServer().server_process if module is not None else None
-    if process is not None:
+    server = getattr(module, "SubprocessASGIServer", None)  # the module may be half imported
+    if server is not None and (process := server().server_process) is not None:
         process.kill()
 
 
@@ -112,8 +115,8 @@ def cancel_own_flow_runs(patience_s: float = 3.0) -> None:
     The next run sets those to Crashed.
     """
     mark = os.environ.get(_OWNER_VARIABLE)
-    if mark is None or "prefect.client.orchestration" not in sys.modules:
-        return
+    if mark is None or not _server_is_up.is_set():
+        return  # there can be none yet
 
     def cancel() -> None:
         from prefect.states import Cancelled
