@@ -67,7 +67,7 @@ def enumerate_candidates(
         order = np.argsort(rank, kind="stable")
         scenario = np.concatenate([chunk.scenario[:, draw] for chunk in chunks])
         timing = np.concatenate([chunk.timing[:, draw] for chunk in chunks])
-        values = (
+        values: tuple[npt.NDArray[np.generic], ...] = (
             order.astype(np.int32),
             np.full(len(order), draw, np.int8),
             scenario[order],
