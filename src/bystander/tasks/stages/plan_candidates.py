@@ -29,6 +29,8 @@ CANDIDATES = pa.schema(
 )
 """All rows that the queries of a build may give, in the order in which they are tried."""
 
+_PRIOR_ROWS = 2.0
+"""Rows' worth of trust in the yield of all scenarios when that of one is measured."""
 _CHUNK = 65_536  # queries whose strata are drawn at once
 
 
@@ -65,7 +67,7 @@ def enumerate_candidates(
         order = np.argsort(rank, kind="stable")
         scenario = np.concatenate([chunk.scenario[:, draw] for chunk in chunks])
         timing = np.concatenate([chunk.timing[:, draw] for chunk in chunks])
-        values = (
+        values: tuple[npt.NDArray[np.generic], ...] = (
             order.astype(np.int32),
             np.full(len(order), draw, np.int8),
             scenario[order],
@@ -98,15 +100,20 @@ def size_wave(
 ) -> dict[str, int]:
     """Return how many rows the next wave should try in each scenario.
 
-    Each scenario needs what it lacks divided by its measured yield. Labels and hard negatives that are short are sought
-    where they turned up most, in proportion to their rates; the greatest of the needs counts, times `surplus`. Yields
-    are taken to be at least `min_yield`, so that a poor start does not use the queries up in one wave; before anything
-    was tried they are taken to be 1.
+    Each scenario needs what it lacks divided by its yield. Labels and hard negatives that are short are sought where
+    they turned up most, in proportion to their rates; the greatest of the needs counts. Needs are fractions: their sum,
+    times `surplus`, is rounded up once and shared out by largest remainders, so that a wave for a few missing rows is
+    not a row in every scenario.
+
+    Yields are measured, where little was tried drawn towards the yield of all scenarios (as if `_PRIOR_ROWS` more had
+    been tried at that), and taken to be at least `min_yield`, so that a poor start does not use the queries up in one
+    wave. Before anything was tried they are taken to be 1.
     """
     tried = np.array([progress.tried.get(scenario, 0) for scenario in scenarios], float)
 
     def measure(counts: Sequence[int], floor: float, prior: float) -> npt.NDArray[np.float64]:
-        rates = np.where(tried > 0, np.array(counts, float) / np.maximum(tried, 1), prior)
+        overall = sum(counts) / tried.sum() if tried.sum() else prior
+        rates = (np.array(counts, float) + overall * _PRIOR_ROWS) / (tried + _PRIOR_ROWS)
         return np.asarray(np.maximum(rates, floor), float)
 
     def spread(count: int, counts: Sequence[int], prior: float) -> npt.NDArray[np.float64]:
@@ -118,18 +125,26 @@ def size_wave(
 
     labels = sorted({label for _, label in progress.accepted} | set(missing.by_label))
     all_labels = [sum(progress.accepted.get((s, label), 0) for label in labels) for s in scenarios]
-    gaps = np.array([missing.by_scenario.get(scenario, 0) for scenario in scenarios], float)
-    wanted = gaps / measure(all_labels, min_yield, 1.0)
+    gaps = np.array([missing.by_scenario.get(scenario, 0) for scenario in scenarios])
+    wanted = np.maximum(gaps, _round_needs(gaps / measure(all_labels, min_yield, 1.0), surplus))
     for label in sorted(missing.by_label):
         if missing.by_label[label] > 0:
             found = [progress.accepted.get((scenario, label), 0) for scenario in scenarios]
-            wanted = np.maximum(wanted, spread(missing.by_label[label], found, 1.0 / max(len(labels), 1)))
+            needs = spread(missing.by_label[label], found, 1.0 / max(len(labels), 1))
+            wanted = np.maximum(wanted, _round_needs(needs, surplus))
     if missing.hard_negatives > 0:
         found = [progress.hard_negatives.get(scenario, 0) for scenario in scenarios]
-        wanted = np.maximum(wanted, spread(missing.hard_negatives, found, 1.0))
-    return {
-        scenario: math.ceil(round(rows * surplus, 6)) for scenario, rows in zip(scenarios, wanted.tolist(), strict=True)
-    }
+        wanted = np.maximum(wanted, _round_needs(spread(missing.hard_negatives, found, 1.0), surplus))
+    return dict(zip(scenarios, wanted.tolist(), strict=True))
+
+
+def _round_needs(needs: npt.NDArray[np.float64], surplus: float) -> npt.NDArray[np.int64]:
+    """Return whole numbers that sum to the needs' sum times `surplus`, rounded up."""
+    scaled = np.round(needs * surplus, 6)
+    whole = np.floor(scaled).astype(np.int64)
+    left = math.ceil(round(float(scaled.sum()), 6)) - int(whole.sum())
+    whole[np.argsort(whole - scaled, kind="stable")[:left]] += 1
+    return whole
 
 
 def plan_wave(candidates: pa.Table, used: npt.NDArray[np.bool_], wanted: Mapping[str, int]) -> npt.NDArray[np.int64]:
