@@ -20,6 +20,7 @@ from bystander.schemas.tpi import AUDIO
 from bystander.storage.build_manifest import FileInfo, ShardInfo
 from bystander.storage.filesystem import Store
 from bystander.storage.hf_features import attach_features
+from bystander.storage.parquet_leaves import list_leaves
 
 GROUP_ROWS = 100
 """Rows of a row group: what the Hub's viewer fetches to show one page, and what its own tools write for audio."""
@@ -235,7 +236,7 @@ class _OpenFile:
         self._stack = contextlib.ExitStack()
         self._sink = _HashingSink(self._stack.enter_context(store.open_write(path)))
         self._rows = 0
-        leaves = _list_leaves(schema)
+        leaves = list_leaves(schema)
         plain = [leaf for leaf, kind in leaves.items() if not pa.types.is_binary(kind)]
         try:
             self._writer = pq.ParquetWriter(
@@ -303,18 +304,3 @@ class _HashingSink(io.RawIOBase):
 
     def digest(self) -> str:
         return self._hash.hexdigest()
-
-
-def _list_leaves(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return the Parquet column paths of a schema with their types."""
-
-    def walk(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-        if pa.types.is_struct(kind):
-            for field in kind:
-                yield from walk(f"{path}.{field.name}", field.type)
-        elif pa.types.is_list(kind):
-            yield from walk(f"{path}.list.element", kind.value_type)
-        else:
-            yield path, kind
-
-    return dict(leaf for column in schema for leaf in walk(column.name, column.type))

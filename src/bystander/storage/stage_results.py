@@ -8,6 +8,7 @@ unchanged rebuild reads no data at all.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -70,10 +71,15 @@ def remember_input(store: Store, stage: str, input_digest: str, fingerprint: str
     store.write_bytes(_input_path(store, stage, input_digest), json.dumps({"fingerprint": fingerprint}).encode())
 
 
-def write_result(store: Store, stage: str, fingerprint: str, rows: pa.Table, output: StageOutput) -> StageResult:
-    """Store what a stage made of `rows`: parts first, `result.json` last."""
+def write_result(
+    store: Store, stage: str, fingerprint: str, rows: pa.Table, output: StageOutput, columns: Sequence[str]
+) -> StageResult:
+    """Store what a stage made of `rows`: parts first, `result.json` last.
+
+    `columns` are all that the rows have after the stage, those included that it was not handed.
+    """
     folder = store.path(STAGES_FOLDER, stage, fingerprint)
-    kept = write_part(store, f"{folder}/kept.parquet", make_layer(rows, output.kept, output.kept_at))
+    kept = write_part(store, f"{folder}/kept.parquet", make_layer(rows, output.kept, output.kept_at, columns))
     reasons = output.rejected["reject_reason"].to_pylist()
     rejects = pa.table(
         [pa.array(output.rejected_at, pa.int32()), *(output.rejected[field.name] for field in REJECT_FIELDS)],
