@@ -1,7 +1,8 @@
 """Parts: Parquet files with their checksums, and partitions built from them in layers.
 
 A partition starts as one base part. Each stage adds a layer that holds only what it changed: which rows went on, and
-the columns that are new or differ. So audio is written once however many stages follow, and a stage whose used
+the columns that are new or differ. Parts are a cache: they are not flushed to the disk, and every read checks what it
+reads. So audio is written once however many stages follow, and a stage whose used
 columns stem from unchanged layers need not run again when another column, say the reply, is rewritten.
 """
 
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 from bystander.schemas.errors import CorruptPartError, StorageError
 from bystander.schemas.identity import digest_json
 from bystander.storage.filesystem import Store
+from bystander.storage.hashing_sink import HashingSink
 from bystander.storage.parquet_leaves import fill_leaves, list_leaves
 
 AT = "__at__"
@@ -61,23 +63,25 @@ class Partition:
 
 def write_part(store: Store, path: str, table: pa.Table) -> PartRef:
     """Write a table as one Parquet file, whole or not at all."""
-    data = _encode(table)
-    store.write_bytes(path, data)
-    return PartRef(path=path, rows=len(table), bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    with store.open_write(path, durable=False) as file:
+        sink = HashingSink(file)
+        _encode(table, sink)
+    return PartRef(path=path, rows=len(table), bytes=sink.tell(), sha256=sink.digest())
 
 
 def write_part_by_content(store: Store, folder: str, table: pa.Table) -> PartRef:
     """Write a table under the checksum of its content, so that equal tables share a file and others never meet."""
-    data = _encode(table)
+    buffer = io.BytesIO()
+    _encode(table, buffer)
+    data = buffer.getvalue()
     checksum = hashlib.sha256(data).hexdigest()
     path = store.path(folder, f"{checksum[:32]}.parquet")
-    store.write_bytes(path, data)
+    store.write_bytes(path, data, durable=False)
     return PartRef(path=path, rows=len(table), bytes=len(data), sha256=checksum)
 
 
-def _encode(table: pa.Table) -> bytes:
+def _encode(table: pa.Table, sink: io.IOBase) -> None:
     leaves = list_leaves(table.schema)
-    sink = io.BytesIO()
     pq.write_table(
         table,
         sink,
@@ -88,7 +92,6 @@ def _encode(table: pa.Table) -> bytes:
         use_dictionary=False,
         write_page_checksum=True,
     )
-    return sink.getvalue()
 
 
 def read_part(store: Store, ref: PartRef, columns: Sequence[str] | None = None) -> pa.Table:

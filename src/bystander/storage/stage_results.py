@@ -68,7 +68,7 @@ def find_result_of_input(store: Store, stage: str, input_digest: str) -> StageRe
 
 def remember_input(store: Store, stage: str, input_digest: str, fingerprint: str) -> None:
     """Note which fingerprint an input led to."""
-    store.write_bytes(_input_path(store, stage, input_digest), json.dumps({"fingerprint": fingerprint}).encode())
+    store.write_bytes(_input_path(store, stage, input_digest), json.dumps({"fingerprint": fingerprint}).encode(), durable=False)
 
 
 def write_result(
@@ -94,7 +94,8 @@ def write_result(
         rejected=rejected,
         reasons={reason: reasons.count(reason) for reason in sorted(set(reasons))},
     )
-    store.write_bytes(_result_path(store, stage, fingerprint), json.dumps(asdict(result), sort_keys=True).encode())
+    data = json.dumps(asdict(result), sort_keys=True).encode()
+    store.write_bytes(_result_path(store, stage, fingerprint), data, durable=False)
     return result
 
 

@@ -18,9 +18,11 @@ FULL_SCALE = 32768
 
 def quantise(samples: Samples) -> npt.NDArray[np.int16]:
     """Return the 16-bit values of `samples`; what lies outside [-1, 1) is clipped."""
-    scaled = np.rint(samples * np.float32(FULL_SCALE))
-    clipped: npt.NDArray[np.int16] = np.clip(scaled, -FULL_SCALE, FULL_SCALE - 1).astype(np.int16)
-    return clipped
+    scaled = samples * np.float32(FULL_SCALE)
+    np.rint(scaled, out=scaled)
+    np.maximum(scaled, np.float32(-FULL_SCALE), out=scaled)
+    np.minimum(scaled, np.float32(FULL_SCALE - 1), out=scaled)
+    return scaled.astype(np.int16)
 
 
 def dequantise(values: npt.NDArray[np.int16]) -> Samples:
@@ -55,7 +57,7 @@ def encode_wav(samples: Samples | npt.NDArray[np.int16], rate: int) -> bytes:
     return buffer.getvalue()
 
 
-def decode_audio(data: bytes) -> tuple[Samples, int]:
+def decode_audio(data: bytes | memoryview) -> tuple[Samples, int]:
     """Decode any format that libsndfile reads; of several channels, the first.
 
     Returns:
@@ -75,7 +77,7 @@ def decode_audio(data: bytes) -> tuple[Samples, int]:
     return np.ascontiguousarray(samples if samples.ndim == 1 else samples[:, 0]), int(rate)
 
 
-def _is_plain_wav(data: bytes) -> bool:
+def _is_plain_wav(data: bytes | memoryview) -> bool:
     """Whether `data` is laid out as `encode_wav` does it: one 44-byte header, then 16-bit mono samples to the end."""
     return (
         len(data) >= 44

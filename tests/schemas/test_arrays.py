@@ -1,0 +1,64 @@
+"""Arrays of audio are what Arrow's own builder makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bystander.schemas.arrays import list_rows, make_array
+
+STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+CELL = st.none() | st.fixed_dictionaries({"bytes": st.none() | st.binary(max_size=9), "path": st.none() | st.text()})
+
+
+@given(st.lists(st.none() | st.binary(max_size=9)))
+def test_binary_values(values: list[bytes | None]) -> None:
+    made = make_array(values, pa.binary())
+    made.validate(full=True)
+    assert made.equals(pa.array(values, pa.binary()))
+
+
+@given(st.lists(CELL))
+def test_structs_with_binary_values(values: list[dict[str, Any] | None]) -> None:
+    made = make_array(values, STRUCT)
+    made.validate(full=True)
+    assert made.equals(pa.array(values, STRUCT))
+
+
+@given(st.lists(st.none() | st.lists(CELL, max_size=3)))
+def test_lists_of_structs_with_binary_values(values: list[Any]) -> None:
+    made = make_array(values, pa.list_(STRUCT))
+    made.validate(full=True)
+    assert made.equals(pa.array(values, pa.list_(STRUCT)))
+
+
+@pytest.mark.parametrize(("values", "kind"), [(["a", None], pa.string()), ([1.5], pa.float64()), ([], pa.binary())])
+def test_other_values(values: list[Any], kind: pa.DataType) -> None:
+    assert make_array(values, kind).equals(pa.array(values, kind))
+
+
+def test_a_field_that_a_value_lacks_is_null() -> None:
+    assert make_array([{"path": "a"}], STRUCT).to_pylist() == [{"bytes": None, "path": "a"}]
+
+
+def restore(value: Any) -> Any:
+    """Return the value with bytes in place of views."""
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if isinstance(value, dict):
+        return {name: restore(item) for name, item in value.items()}
+    return [restore(item) for item in value] if isinstance(value, list) else value
+
+
+@given(st.lists(st.tuples(st.none() | st.lists(CELL, max_size=3), CELL, st.integers(0, 9)), max_size=6), st.data())
+def test_rows_are_listed_as_arrow_lists_them(rows: list[Any], data: st.DataObject) -> None:
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    kinds = [pa.list_(STRUCT), STRUCT, pa.int64()]
+    table = pa.table([pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], names=["tracks", "audio", "n"])
+    cut = table.slice(data.draw(st.integers(0, len(rows))), data.draw(st.integers(0, len(rows))))
+    for part in (table, cut, pa.concat_tables([cut, table])):
+        assert restore(list_rows(part)) == part.to_pylist()
