@@ -5,7 +5,9 @@ Usage: python benchmarks/pipeline_throughput.py [--rows 1000 20000] [--workers 1
 Each build runs in a process of its own: the real flow with the profile `fake` in a fresh store, from `reading queries`
 to the manifest, so without the start of Prefect. So does the bare loop, which takes the clips of that build, decoded
 aside, encodes them as FLAC and writes them, with the same other columns, to shards of the same settings, on as many
-threads. The time that the fakes take to answer is measured too: real engines would take their own time instead.
+threads. A row counts when it is finished, whether it is published or goes to the rejects as surplus: its clip is mixed,
+encoded and written in either case. The time that the fakes take to answer is measured too, as real engines would take
+their own time instead.
 """
 
 from __future__ import annotations
@@ -114,6 +116,12 @@ def time_engines() -> Callable[[], float]:
     return lambda: sum(spent)
 
 
+def measure_children() -> float:
+    """Return the CPU seconds of this process's children so far: Prefect's temporary server."""
+    times = [child.cpu_times() for child in psutil.Process().children(recursive=True)]
+    return sum(used.user + used.system for used in times)
+
+
 def run_pipeline(folder: Path, rows: int, workers: int, overrides: dict[str, Any]) -> dict[str, Any]:
     """Build `rows` rows in this process."""
     os.environ["PREFECT_HOME"] = str(folder / "prefect")
@@ -125,9 +133,12 @@ def run_pipeline(folder: Path, rows: int, workers: int, overrides: dict[str, Any
     from bystander.schemas.config import load_config
 
     marks: list[tuple[str, float, float]] = []
+    server_seconds: list[float] = []
 
     class Clock(SilentListener):
         def on_phase(self, phase: str) -> None:
+            if not marks:
+                server_seconds.append(measure_children())
             marks.append((phase, time.time(), time.process_time()))
 
     settings = {"queries.path": str(folder / "queries.jsonl"), "store": str(folder / "store"), "build": "b"}
@@ -139,21 +150,20 @@ def run_pipeline(folder: Path, rows: int, workers: int, overrides: dict[str, Any
     with listening(Clock()):
         outcome = run_build_tpi_train(config)
     sampler.stop()
-    servers = [child for child in psutil.Process().children(recursive=True)]
+    server_seconds.append(measure_children())
     end = (Path(outcome.location) / "manifest.json").stat().st_mtime
     start, cpu_start = marks[0][1:]
     manifest = outcome.manifest
     return {
-        "rows": manifest.counts.rows,
-        "candidates": next(s.rows_in for s in manifest.stages if s.stage == "draw_scenarios"),
-        "mixed": next(s.kept for s in manifest.stages if s.stage == "mix_speakers"),
+        "rows": next(s.kept for s in manifest.stages if s.stage == "verify_mixture"),
+        "published": manifest.counts.rows,
         "speech_s": manifest.counts.speech_s,
         "wall_s": end - start,
         "cpu_s": sampler.find(end)[1] - cpu_start,
         "engine_cpu_s": engine_seconds(),
         "phases": [[phase, at - start, cpu - cpu_start] for phase, at, cpu in marks],
         "rss_mib": sampler.list_quarters(start, end),
-        "children": len(servers),
+        "server_cpu_s": server_seconds[-1] - server_seconds[0],
         "summary": outcome.summary,
     }
 
@@ -240,7 +250,7 @@ def compare(rows: int, workers: int, overrides: list[str], scratch: str | None) 
     """Run the pipeline and then the bare loop over its clips."""
     folder = Path(tempfile.mkdtemp(prefix="bystander-bench-", dir=scratch))
     try:
-        write_queries(folder / "queries.jsonl", 2 * rows)
+        write_queries(folder / "queries.jsonl", round(1.3 * rows))
         return {what: run_apart(what, folder, rows, workers, overrides) for what in ("pipeline", "bare")}
     finally:
         shutil.rmtree(folder)
@@ -255,25 +265,26 @@ def take_medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def describe(rows: int, workers: int, figures: dict[str, dict[str, Any]]) -> list[str]:
     """Return a table row for each of the two."""
-    pipeline, bare = figures["pipeline"], figures["bare"]
     lines = []
-    for name, run in (("pipeline", pipeline), ("bare loop", bare)):
-        memory = " / ".join(f"{mib:.0f}" for mib in run["rss_mib"].values())
-        ratio = f"{bare['wall_s'] / run['wall_s']:.2f}" if run is pipeline else ""
-        cpu_ratio = f"{bare['cpu_s'] / run['cpu_s']:.2f}" if run is pipeline else ""
-        without = bare["cpu_s"] / (run["cpu_s"] - run["engine_cpu_s"]) if run is pipeline else 0
-        lines.append(
-            f"| {rows} | {workers} | {name} | {run['rows'] / run['wall_s']:.1f} | {1000 * run['cpu_s'] / run['rows']:.2f} "
-            f"| {1000 * run.get('engine_cpu_s', 0) / run['rows']:.2f} | {run['peak_mib']:.0f} | {memory} | {ratio} "
-            f"| {cpu_ratio} | {f'{without:.2f}' if without else ''} |"
-        )
+    for name, run in figures.items():
+        count, bare = run["rows"], figures["bare"]
+        cells = [rows, workers, name, count, f"{count / run['wall_s']:.0f}"]
+        cells += [f"{1000 * run.get(key, 0) / count:.2f}" for key in ("cpu_s", "engine_cpu_s", "server_cpu_s")]
+        cells += [f"{run['peak_mib']:.0f}", " / ".join(f"{mib:.0f}" for mib in run["rss_mib"].values())]
+        if run is not bare:
+            cells.append(f"{count / run['wall_s'] / (bare['rows'] / bare['wall_s']):.2f}")
+            own = run["cpu_s"] - run["engine_cpu_s"]
+            cells += [f"{bare['cpu_s'] / bare['rows'] * count / cpu:.2f}" for cpu in (run["cpu_s"], own)]
+        else:
+            cells += ["", "", ""]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
 
 HEAD = (
-    "| rows | workers | what | rows/s | CPU s / 1k rows | of them fakes | peak MiB | MiB at 25/50/75/100 % "
-    "| rate ratio | CPU ratio | CPU ratio without fakes |",
-    "|---|---|---|---|---|---|---|---|---|---|---|",
+    "| rows asked | workers | what | rows finished | rows/s | CPU s / 1k rows | of them fakes | and the server | peak MiB "
+    "| MiB at 25/50/75/100 % | rate ratio | CPU ratio | CPU ratio without fakes |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
 )
 
 
