@@ -73,7 +73,7 @@ class TestReferencePack:
     def test_an_apostrophe_is_shown_as_it_is(self):
         pack = load_pack("reference")
         messages = pack.messages("score_ambiguity", TEXTS)
-        assert messages[-1].content == "Play some jazz. No, don't."
+        assert "No, don't." in messages[-1].content
 
 
 class TestDigests:

@@ -52,11 +52,12 @@ class HubFetcher:
             raise SourceError(self._down)
         try:
             import huggingface_hub
+            from huggingface_hub import constants
             from huggingface_hub.utils.tqdm import disable_progress_bars
         except ImportError:
             self._down = "huggingface_hub is not installed"
             raise SourceError(self._down) from None
-        if huggingface_hub.constants.HF_HUB_OFFLINE:
+        if constants.HF_HUB_OFFLINE:
             self._down = "HF_HUB_OFFLINE is set"
             raise SourceError(self._down)
         self._probe(source, file)

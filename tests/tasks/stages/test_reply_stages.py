@@ -8,7 +8,7 @@ from scripted_text import ScriptedTextEngine, answer_always, list_reasons, make_
 from bystander.prompts.load import load_pack
 from bystander.schemas.engines import ENGINE_REASONS, RowFault
 from bystander.schemas.identity import make_id
-from bystander.schemas.tpi import CHECKED, LABELLED
+from bystander.schemas.tpi import LABELLED, VOICED
 from bystander.schemas.tpi_params import BuildHardNegatives, WriteReplies
 from bystander.tasks.stages import build_hard_negatives, write_replies
 
@@ -90,10 +90,10 @@ class TestWriteReplies:
 class TestBuildHardNegatives:
     def run(self, engine, *changes, **params):
         context = make_context(engine, BuildHardNegatives(**params))
-        return build_hard_negatives.STAGE(make_rows(CHECKED, *changes), context)
+        return build_hard_negatives.STAGE(make_rows(VOICED, *changes), context)
 
     def test_the_twin_has_the_same_texts_and_one_voice(self):
-        source = make_rows(CHECKED).to_pylist()[0]
+        source = make_rows(VOICED).to_pylist()[0]
         row = self.run(answer_always({"reply": PLAIN})).kept.to_pylist()[0]
         changed = {key for key in row if row[key] != source[key]}
         assert changed == {"id", "label", "kind", "reply", "n_speakers", "third_party_voice", "twin_id", "pack_digest"}

@@ -4,6 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bystander.tasks.stages import text_rules as rules
+from bystander.tasks.stages.sentence_cut import cut_sentence
+from bystander.tasks.stages.spoken_text import clean_spoken_text, is_speakable
 
 WORDS = st.lists(st.text("abcdefgh'XYZ019", min_size=1, max_size=8).filter(lambda w: w.strip("'")), max_size=25)
 
@@ -11,7 +13,7 @@ WORDS = st.lists(st.text("abcdefgh'XYZ019", min_size=1, max_size=8).filter(lambd
 @given(WORDS, st.integers(0, 2**32), st.sampled_from([".", "?", "!", ""]))
 def test_a_cut_keeps_a_beginning_of_three_words_at_least_and_never_all(words, seed, mark):
     text = " ".join(words) + mark
-    cut = rules.cut_sentence(text, np.random.default_rng(seed))
+    cut = cut_sentence(text, np.random.default_rng(seed))
     if len(words) < 4:
         assert cut is None
         return
@@ -23,12 +25,18 @@ def test_a_cut_keeps_a_beginning_of_three_words_at_least_and_never_all(words, se
 
 
 def test_every_allowed_cut_occurs():
-    cuts = {rules.cut_sentence("one two three four five six.", np.random.default_rng(i)) for i in range(60)}
+    cuts = {cut_sentence("one two three four five six.", np.random.default_rng(i)) for i in range(60)}
     assert cuts == {"one two three...", "one two three four...", "one two three four five..."}
 
 
+def test_a_cut_ends_in_a_word_that_can_be_heard_where_there_is_one():
+    cuts = {cut_sentence("Turn on the lights in the kitchen now.", np.random.default_rng(i)) for i in range(60)}
+    assert cuts == {"Turn on the lights...", "Turn on the lights in the kitchen..."}
+    assert cut_sentence("Take it to the", np.random.default_rng(0)) == "Take it to..."
+
+
 def test_a_cut_drops_punctuation_before_the_ellipsis():
-    assert rules.cut_sentence("Well, I see, now go.", np.random.default_rng(0)) in {
+    assert cut_sentence("Well, I see, now go.", np.random.default_rng(0)) in {
         "Well, I see...",
         "Well, I see, now...",
     }
@@ -36,7 +44,7 @@ def test_a_cut_drops_punctuation_before_the_ellipsis():
 
 @given(st.text(max_size=60))
 def test_speakable_texts_hold_only_allowed_characters(text):
-    if rules.is_speakable(text):
+    if is_speakable(text):
         assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,?!'")
         assert any(c.isalpha() for c in text)
         assert not text.startswith("'")
@@ -45,8 +53,8 @@ def test_speakable_texts_hold_only_allowed_characters(text):
 
 @given(st.text(max_size=60), st.booleans())
 def test_cleaning_twice_changes_nothing(text, keep):
-    once = rules.clean_spoken_text(text, keep)
-    assert rules.clean_spoken_text(once, keep) == once
+    once = clean_spoken_text(text, keep)
+    assert clean_spoken_text(once, keep) == once
     assert keep or "'" not in once
 
 
@@ -66,12 +74,12 @@ def test_cleaning_twice_changes_nothing(text, keep):
     ],
 )
 def test_speakable(text, speakable):
-    assert rules.is_speakable(text) is speakable
+    assert is_speakable(text) is speakable
 
 
 def test_cleaning_straightens_what_writers_curl():
-    assert rules.clean_spoken_text(" Don\u2019t  re-heat it\u2026 ", True) == "Don't re heat it..."
-    assert rules.clean_spoken_text("Don\u2019t", False) == "Dont"
+    assert clean_spoken_text(" Don\u2019t  re-heat it\u2026 ", True) == "Don't re heat it..."
+    assert clean_spoken_text("Don\u2019t", False) == "Dont"
 
 
 @pytest.mark.parametrize(

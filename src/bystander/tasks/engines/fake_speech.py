@@ -30,6 +30,7 @@ from bystander.schemas.engines import (
     Voice,
 )
 from bystander.schemas.errors import EngineSetupError
+from bystander.tasks.engines.engine_audio import measure_peak_level
 
 SAMPLING_RATE = 24000
 CHARACTER_S = 0.06
@@ -48,7 +49,8 @@ _ONSET = 0.25  # of the peak: the code begins at its crest
 _ACTIVE = 0.1  # of the peak; a window whose RMS lies below it is a pause
 _LOWEST_RATE = 14000  # the highest tone lies at 6.75 kHz
 _EMBEDDED_WINDOWS = 16
-_SILENCE = 10 ** (-55 / 20)
+_TONE_SHARE = 0.2  # of a window's power: the code has .69 in one tone, noise a hundredth
+_SILENCE_DBFS = -55.0
 
 
 class SpeechFlaw(StrEnum):
@@ -220,11 +222,11 @@ def encode_speech(text: str, voice: int) -> Samples:
 
 
 def decode_speech(samples: Samples, sampling_rate: int) -> str:
-    """Return the text of a code that begins anywhere in the clip; empty for silence and for a rate below 14 kHz."""
+    """Return the text of a code that begins anywhere in the clip; empty for other sound and for a rate below 14 kHz."""
+    if sampling_rate < _LOWEST_RATE or measure_peak_level(samples, sampling_rate) < _SILENCE_DBFS:
+        return ""
     magnitude = np.abs(samples)
     peak = float(magnitude.max())
-    if peak < _SILENCE or sampling_rate < _LOWEST_RATE:
-        return ""
     start = int(np.argmax(magnitude >= _ONSET * peak))
     size = round(CHARACTER_S * sampling_rate)
     count = max(1, (len(samples) - start + size // 4) // size)
@@ -234,11 +236,12 @@ def decode_speech(samples: Samples, sampling_rate: int) -> str:
     windows = padded.reshape(count, size)
     # All tones are whole cycles in a third of a character too: its middle tells the symbol.
     third = size // 3
-    middles = windows[:, third : 2 * third] if size == 3 * third else windows
-    cycles = _TEXT_CYCLES // 3 if size == 3 * third else _TEXT_CYCLES
+    middles, cycles = (windows, _TEXT_CYCLES) if size % 3 else (windows[:, third:-third], _TEXT_CYCLES // 3)
     spectrum = np.abs(np.fft.rfft(middles, axis=1)[:, cycles])
-    active = np.sqrt(np.mean(windows**2, axis=1)) >= _ACTIVE * peak
-    symbols = spectrum.argmax(axis=1)[active] + _FIRST_CHARACTER
+    power = np.mean(windows**2, axis=1)
+    in_tone = 2 * (spectrum.max(axis=1) / middles.shape[1]) ** 2
+    coded = (power >= (_ACTIVE * peak) ** 2) & (in_tone >= _TONE_SHARE * power)
+    symbols = spectrum.argmax(axis=1)[coded] + _FIRST_CHARACTER
     return bytes(symbols.astype(np.uint8)).decode("ascii").strip()
 
 
@@ -259,7 +262,9 @@ def _make_tones() -> npt.NDArray[np.float32]:
 
 @cache
 def _make_voice(voice: int) -> npt.NDArray[np.float32]:
-    return (_VOICE_LEVEL * _make_cosines(_VOICE_CYCLES[voice : voice + 1])[0]).astype(np.float32)
+    (wave,) = _make_cosines(_VOICE_CYCLES[voice : voice + 1]).astype(np.float32)
+    tone: npt.NDArray[np.float32] = np.float32(_VOICE_LEVEL) * wave
+    return tone
 
 
 def _make_cosines(cycles: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

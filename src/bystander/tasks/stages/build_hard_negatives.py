@@ -26,7 +26,7 @@ def build_hard_negatives(rows: pa.Table, context: StageContext) -> StageOutput:
     The twin keeps texts, scenario, timing and scores; its speech is made anew by the stages that follow, from the whole
     transcript in the primary's voice.
 
-    Columns read: all of a checked row; its audio and the columns about it are dropped. Columns written: id, label
+    Columns read: those of a voiced row. Columns written: id, label
     (`hard_negative`), kind (null), reply, reply_attempts, pack, pack_digest, n_speakers (1), third_party_voice (null),
     twin_id (the two-speaker row's id).
 

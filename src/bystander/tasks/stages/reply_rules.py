@@ -8,6 +8,7 @@ from typing import Any
 from bystander.schemas.engines import RowFault, TextReply
 from bystander.tasks.stages import text_rules as rules
 from bystander.tasks.stages.reply_formats import make_line_pattern, set_patterns
+from bystander.tasks.stages.spoken_text import split_words
 
 REPLY_CHARACTERS = (10, 170)
 
@@ -27,14 +28,14 @@ def read_reply(reply: TextReply, label_keys: Sequence[str], max_words: int) -> s
     if not isinstance(value, str):
         return RowFault("unparsable_reply", "the answer has no field reply")
     text = value.strip()
-    if not rules.split_words(text):
+    if not split_words(text):
         return RowFault("empty_reply", "the reply has no words")
     checks = (
         ("reply_has_markup", rules.has_markup(text)),
         ("reply_leaks_label", rules.leaks_labels(text, label_keys)),
         ("reply_refuses", rules.refuses(text)),
         ("reply_repeats_itself", rules.repeats_itself(text)),
-        ("reply_has_too_many_words", len(rules.split_words(text)) > max_words),
+        ("reply_has_too_many_words", len(split_words(text)) > max_words),
     )
     for reason, broken in checks:
         if broken:

@@ -16,6 +16,8 @@ from bystander.schemas.tpi import DRAWN, WRITTEN
 from bystander.schemas.tpi_params import WriteInterruptions
 from bystander.tasks.stages import text_rules as rules
 from bystander.tasks.stages.reply_formats import make_line_pattern, set_patterns
+from bystander.tasks.stages.sentence_cut import cut_sentence
+from bystander.tasks.stages.spoken_text import clean_spoken_text, is_speakable, split_words
 from bystander.tasks.stages.text_attempts import Row, attempt_rows
 
 NAME = "write_interruptions"
@@ -101,8 +103,8 @@ def _accept_texts(
     value = reply.value or {}
     if not all(isinstance(value.get(key), str) for key in WRITE_INTERRUPTION.reply):
         return RowFault("unparsable_reply", "the reply lacks primary or third_party")
-    primary = rules.clean_spoken_text(value["primary"], params.keep_apostrophes)
-    line = rules.clean_spoken_text(value["third_party"], params.keep_apostrophes)
+    primary = clean_spoken_text(value["primary"], params.keep_apostrophes)
+    line = clean_spoken_text(value["third_party"], params.keep_apostrophes)
     fault = _check_primary(primary, line, row, scenario, params) or _check_line(
         line, primary, scenario, context, params
     )
@@ -110,7 +112,7 @@ def _accept_texts(
         return fault
     spoken: str | None = primary
     if row["timing"] == Timing.WITHIN_SENTENCE:
-        spoken = rules.cut_sentence(primary, make_rng(context.build_seed, row["id"], NAME, "cut"))
+        spoken = cut_sentence(primary, make_rng(context.build_seed, row["id"], NAME, "cut"))
         if spoken is None:
             return RowFault("primary_too_short_to_cut", f"{primary!r} has too few words to be broken off within")
     return {"primary_complete": primary, "primary_text": spoken, "third_party_text": line}
@@ -119,9 +121,9 @@ def _accept_texts(
 def _check_primary(
     primary: str, line: str, row: Row, scenario: Scenario, params: WriteInterruptions
 ) -> RowFault | None:
-    if not rules.is_speakable(primary):
+    if not is_speakable(primary):
         return RowFault("unspeakable_text", f"primary: {primary!r}")
-    if len(rules.split_words(primary)) > params.max_primary_words:
+    if len(split_words(primary)) > params.max_primary_words:
         return RowFault("primary_too_long", f"more than {params.max_primary_words} words")
     if rules.repeats_itself(primary) and not rules.repeats_itself(row["request"]):
         return RowFault("repeats_itself", f"primary: {primary!r}")
@@ -135,10 +137,10 @@ def _check_primary(
 def _check_line(
     line: str, primary: str, scenario: Scenario, context: StageContext, params: WriteInterruptions
 ) -> RowFault | None:
-    words = len(rules.split_words(line))
+    words = len(split_words(line))
     keys = [item.key for item in context.pack.classes] + [scenario.key]
     checks = (
-        ("unspeakable_text", not rules.is_speakable(line)),
+        ("unspeakable_text", not is_speakable(line)),
         ("third_party_too_short", words < 2),
         ("third_party_too_long", words > params.max_third_party_words),
         ("wrong_ending", not line.endswith(scenario.ends_with)),

@@ -1,0 +1,163 @@
+"""One suite for every speech engine, and what is particular to each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from bystander.schemas.engine_configs import FakeSpeechConfig, KokoroSpeechConfig
+from bystander.schemas.engines import RowFault, SpeechEngine, SpeechReply, SpeechRequest
+from bystander.schemas.errors import EngineSetupError, ModelStoreError
+from bystander.storage.model_store import ModelStore
+from bystander.tasks.engines.fake_speech import FakeSpeechEngine
+from bystander.tasks.engines.kokoro import (
+    SPEED_SPREAD,
+    STYLE_SPREAD,
+    KokoroSpeechEngine,
+    cut_ellipsis,
+    load_styles,
+    load_symbols,
+    vary_delivery,
+)
+
+
+@pytest.fixture(scope="module", params=["fake", pytest.param("kokoro", marks=pytest.mark.models)])
+def engine(request: pytest.FixtureRequest) -> Iterator[SpeechEngine]:
+    opened: SpeechEngine
+    if request.param == "fake":
+        opened = FakeSpeechEngine(FakeSpeechConfig())
+    else:
+        try:
+            opened = KokoroSpeechEngine(KokoroSpeechConfig(), ModelStore().resolve)
+        except ModelStoreError as exc:
+            pytest.skip(str(exc))
+    yield opened
+    opened.close()
+
+
+def test_fits_the_protocol_and_names_itself(engine: SpeechEngine) -> None:
+    assert isinstance(engine, SpeechEngine)
+    assert engine.identity.kind == "speech"
+    assert len(engine.identity.digest()) == 64
+
+
+def test_voices_are_ordered_distinct_and_described(engine: SpeechEngine) -> None:
+    ids = [voice.id for voice in engine.voices]
+    assert ids == sorted(set(ids))
+    assert len(ids) >= 2
+    assert {voice.gender for voice in engine.voices} == {"female", "male"}
+    assert all(voice.language == "en" and voice.licence and voice.source for voice in engine.voices)
+
+
+def test_replies_come_in_order_repeat_exactly_and_are_reported(engine: SpeechEngine) -> None:
+    first, second = engine.voices[0].id, engine.voices[-1].id
+    requests = [
+        SpeechRequest("Turn the kitchen lights on, please.", first, 5),
+        SpeechRequest("...", first, 1),
+        SpeechRequest("Wait!", second, 6),
+        SpeechRequest("Wait!", second, 7),
+    ]
+    seen: dict[int, SpeechReply] = {}
+    lock = threading.Lock()
+
+    def keep(index: int, reply: SpeechReply) -> None:
+        with lock:
+            assert index not in seen
+            seen[index] = reply
+
+    replies = engine.synthesise(requests, keep)
+    assert len(replies) == 4
+    fault = replies[1]
+    assert isinstance(fault, RowFault)
+    assert fault.reason == "empty_text"
+    assert sorted(seen) == [0, 2, 3]
+    for index, reply in seen.items():
+        assert reply is replies[index]
+        assert reply.samples.dtype == np.float32
+        assert reply.samples.ndim == 1
+        assert reply.sampling_rate == 24000
+        assert np.isfinite(reply.samples).all()
+        assert 0.05 < np.abs(reply.samples).max() <= 1
+    assert len(seen[0].samples) > 1.5 * len(seen[2].samples)
+    (again,) = engine.synthesise(requests[:1])
+    assert isinstance(again, SpeechReply)
+    np.testing.assert_array_equal(again.samples, seen[0].samples)
+
+
+def test_bad_texts_are_row_faults(engine: SpeechEngine) -> None:
+    voice = engine.voices[0].id
+    texts = ["", "   ", "?!", "far too long " * 300]
+    reasons = [fault.reason for fault in engine.synthesise([SpeechRequest(t, voice, 0) for t in texts])]  # type: ignore[union-attr]
+    assert reasons == ["empty_text", "empty_text", "empty_text", "text_too_long_to_speak"]
+
+
+def test_unknown_voice_is_named(engine: SpeechEngine) -> None:
+    with pytest.raises(EngineSetupError, match="no voice 'zz_nobody'"):
+        engine.synthesise([SpeechRequest("Hello there.", "zz_nobody", 0)])
+
+
+def test_no_requests_give_no_replies(engine: SpeechEngine) -> None:
+    assert engine.synthesise([]) == []
+
+
+# ---- Kokoro -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.models
+def test_kokoro_takes_differ_by_seed_and_cut_sentences_are_not_drawn_out(engine: SpeechEngine) -> None:
+    if not isinstance(engine, KokoroSpeechEngine):
+        pytest.skip("of Kokoro only")
+    one, two, cut, bare, foreign = engine.synthesise(
+        [
+            SpeechRequest("Set a timer.", "af_heart", 1),
+            SpeechRequest("Set a timer.", "af_heart", 2),
+            SpeechRequest("Set a timer for...", "am_michael", 1),
+            SpeechRequest("Set a timer for", "am_michael", 1),
+            SpeechRequest("Set a timer.", "af_heart", 1, language="zh"),
+        ]
+    )
+    assert isinstance(one, SpeechReply)
+    assert isinstance(two, SpeechReply)
+    assert isinstance(cut, SpeechReply)
+    assert isinstance(bare, SpeechReply)
+    assert isinstance(foreign, RowFault)
+    assert len(one.samples) != len(two.samples) or not np.array_equal(one.samples, two.samples)
+    np.testing.assert_array_equal(cut.samples, bare.samples)
+    assert foreign.reason == "unsupported_language"
+
+
+def test_kokoro_delivery_depends_on_the_seed_alone_and_stays_small() -> None:
+    drawn = [vary_delivery(seed) for seed in range(400)]
+    assert drawn == [vary_delivery(seed) for seed in range(400)]
+    speeds, shifts = zip(*drawn, strict=True)
+    assert 1 - SPEED_SPREAD <= min(speeds) < 0.95 < 1.05 < max(speeds) <= 1 + SPEED_SPREAD
+    assert set(shifts) == set(range(-STYLE_SPREAD, STYLE_SPREAD + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("Can you turn on the...", "Can you turn on the"),
+        ("Can you, ...", "Can you"),
+        ("Can you… ", "Can you"),
+        ("It's done.", "It's done."),
+        ("Wait... what?", "Wait... what?"),
+        ("...", ""),
+    ],
+)
+def test_kokoro_speaks_no_dots_of_a_cut_sentence(text: str, spoken: str) -> None:
+    assert cut_ellipsis(text) == spoken
+
+
+def test_kokoro_ships_28_english_voices_of_sane_styles() -> None:
+    styles = load_styles()
+    assert len(styles.voices) == 28
+    assert {voice[:2] for voice in styles.voices} == {"af", "am", "bf", "bm"}
+    for voice in styles.voices:
+        norms = [float(np.linalg.norm(styles.read_row(voice, row))) for row in (0, 50, 509)]
+        assert all(2 < norm < 13 for norm in norms), (voice, norms)
+    assert styles.read_row("af_heart", 9).shape == (256,)
+    assert load_symbols()["ə"] == 83
