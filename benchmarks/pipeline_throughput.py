@@ -282,8 +282,8 @@ def describe(rows: int, workers: int, figures: dict[str, dict[str, Any]]) -> lis
 
 
 HEAD = (
-    "| rows asked | workers | what | rows finished | rows/s | CPU s / 1k rows | of them fakes | and the server | peak MiB "
-    "| MiB at 25/50/75/100 % | rate ratio | CPU ratio | CPU ratio without fakes |",
+    "| rows asked | workers | what | rows finished | rows/s | CPU s / 1k rows | of them fakes | and the server "
+    "| peak MiB | MiB at 25/50/75/100 % | rate ratio | CPU ratio | CPU ratio without fakes |",
     "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
 )
 
@@ -293,7 +293,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 20000])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--set", action="append", default=[], help="a field of the configuration, as in `bystander build`")
+    parser.add_argument(
+        "--set", action="append", default=[], help="a field of the configuration, as in `bystander build`"
+    )
     parser.add_argument("--scratch", help="folder for the builds, which are removed; default: the system's own")
     parser.add_argument("--out", type=Path, help="file for all figures as JSON")
     parser.add_argument("--child", choices=("pipeline", "bare"), help=argparse.SUPPRESS)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from librosa.effects import split
 
 from bystander.tasks.audio.trimming import fade_edges, find_speech, trim_speech

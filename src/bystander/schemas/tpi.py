@@ -1,7 +1,7 @@
 """Arrow schemas of TPI rows, stage by stage: each stage adds columns to what it read.
 
-Times are in seconds from the start of the clip that the column is about; levels in dBFS; audio is 16-bit, mono, and FLAC in what is
-published.
+Times are in seconds from the start of the clip that the column is about; levels in dBFS; audio is 16-bit, mono, and
+FLAC in what is published.
 """
 
 from __future__ import annotations

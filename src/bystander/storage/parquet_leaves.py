@@ -27,7 +27,9 @@ def fill_leaves(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = [
         table[name]
         if table[name].type == schema.field(name).type
-        else pa.chunked_array([_fill(chunk, schema.field(name).type) for chunk in table[name].chunks], schema.field(name).type)
+        else pa.chunked_array(
+            [_fill(chunk, schema.field(name).type) for chunk in table[name].chunks], schema.field(name).type
+        )
         for name in table.schema.names
     ]
     fields = [schema.field(name) for name in table.schema.names]

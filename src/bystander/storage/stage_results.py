@@ -68,7 +68,9 @@ def find_result_of_input(store: Store, stage: str, input_digest: str) -> StageRe
 
 def remember_input(store: Store, stage: str, input_digest: str, fingerprint: str) -> None:
     """Note which fingerprint an input led to."""
-    store.write_bytes(_input_path(store, stage, input_digest), json.dumps({"fingerprint": fingerprint}).encode(), durable=False)
+    store.write_bytes(
+        _input_path(store, stage, input_digest), json.dumps({"fingerprint": fingerprint}).encode(), durable=False
+    )
 
 
 def write_result(

@@ -48,7 +48,6 @@ class TpiRows:
     The tracks may come without their audio: rows that no quota had room for keep their mixture, as published ones do.
     """
 
-
     pairs: Iterator[pa.Table]
     n_pairs: int
     singles: Iterator[pa.Table]
