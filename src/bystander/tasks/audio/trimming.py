@@ -53,8 +53,8 @@ def trim_speech(samples: Samples, rate: int, top_db: float, margin_s: float, fad
 def find_speech(samples: Samples, rate: int, top_db: float) -> npt.NDArray[np.int64]:
     """Return where frames are not silent: shape (spans, 2), starts and ends in samples; none in digital silence.
 
-    librosa's `split` gives the same spans, but in clips so quiet that their silence is its floor of -100 dB. It measures
-    each frame anew, where this adds up quarters of frames, and importing it takes seconds.
+    librosa's `split` gives the same spans, but in clips so quiet that their silence is its floor of -100 dB. It
+    measures each frame anew, where this adds up quarters of frames, and importing it takes seconds.
     """
     if not len(samples):
         return np.empty((0, 2), np.int64)
