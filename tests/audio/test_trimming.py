@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from librosa.effects import split
 
-from bystander.tasks.audio.trimming import fade_edges, trim_speech
+from bystander.tasks.audio.trimming import fade_edges, find_speech, trim_speech
 
 RATE = 24000
 
@@ -58,3 +59,18 @@ def test_fades_the_edges_and_nothing_else():
     assert np.array_equal(faded[:100], faded[:-101:-1])
     assert np.all(faded[100:-100] == 1)
     assert np.array_equal(fade_edges(np.ones(1, np.float32), 100), [1])
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4000), st.sampled_from([0.0, 0.0005, 0.004, 0.02, 0.3])), min_size=1, max_size=8),
+    st.sampled_from([8000, 16000, 24000, 48000]),
+    st.integers(0, 2**32 - 1),
+)
+def test_finds_the_spans_that_librosa_finds(pieces: list[tuple[int, float]], rate: int, seed: int) -> None:
+    noise = np.random.default_rng(seed)
+    # One loud piece, because librosa takes what lies below -100 dB for as loud as that.
+    loud = [*pieces, (rate // 20, 0.3)]
+    samples = np.concatenate([noise.uniform(-1, 1, length) * level for length, level in loud]).astype(np.float32)
+    spans = find_speech(samples, rate, 40)
+    hop = round(0.005 * rate)
+    assert spans.tolist() == split(samples, top_db=40, frame_length=4 * hop, hop_length=hop).tolist()

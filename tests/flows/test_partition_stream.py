@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,18 @@ def test_failure_of_a_stage_keeps_what_was_finished(tmp_path: Path) -> None:
     _, again, _, _ = run(tmp_path)
     assert again.rows.get("double", 0) + before["double"] == 9
     assert again.rows["square"] <= 6
+
+
+def test_stage_is_handed_the_columns_that_it_uses_and_the_others_are_carried_on(tmp_path: Path) -> None:
+    handed: dict[str, list[str]] = {}
+
+    def watch(stage: Stage) -> Stage:
+        def run_watched(rows: Any, context: Any) -> Any:
+            handed[stage.name] = rows.column_names
+            return stage.run(rows, context)
+
+        return replace(stage, run=run_watched)
+
+    journeys, *_ = run(tmp_path, stages=[watch(stage) for stage in make_stages(Calls())])
+    assert handed == {"double": ["id", "n"], "note": ["id"], "square": ["id", "n"]}
+    assert read_all(tmp_path, journeys)[1] == {"id": "row-2", "n": 2, "double": 4, "note": "a", "square": 4}

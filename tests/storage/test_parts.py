@@ -22,6 +22,7 @@ from bystander.storage.parts import (
     write_part,
 )
 
+TRACKS = pa.list_(pa.struct([("speaker", pa.string()), ("audio", pa.binary())]))
 AUDIO = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
@@ -136,3 +137,52 @@ def test_some_columns_read_as_from_the_whole(tmp_path: Path) -> None:
     store = Store(tmp_path)
     partition = add_layers(store, base, (first, [0, 2, 3, 5]), (second, [1, 3]))
     assert read_partition_columns(store, partition, ["score", "id"]).equals(second.select(["score", "id"]))
+
+
+def test_columns_that_a_stage_was_not_handed_pass_through_its_layer(tmp_path: Path) -> None:
+    base = make_table(4)
+    seen = base.select(["id"])
+    after = seen.take([1, 3]).append_column("score", pa.array([0.5, 0.25]))
+    layer = make_layer(seen, after, [1, 3], [*base.column_names, "score"])
+    assert layer.column_names == ["__at__", "score"]
+    expected = base.take([1, 3]).append_column("score", pa.array([0.5, 0.25]))
+    assert apply_layer(base, layer).equals(expected)
+
+
+def test_leaf_may_be_left_out(tmp_path: Path) -> None:
+    tracks = [[{"speaker": "primary", "audio": b"a" * 99}, {"speaker": "other", "audio": b"b"}], [], None]
+    table = pa.table({"id": ["a", "b", "c"], "tracks": pa.array(tracks, TRACKS)})
+    store = Store(tmp_path)
+    partition = Partition(write_part(store, "p", table))
+    read = read_partition_columns(store, partition, ["tracks", "id"], without=["tracks.list.element.audio"])
+    assert read.schema == table.select(["tracks", "id"]).schema
+    assert read["tracks"].to_pylist() == [
+        [{"speaker": "primary", "audio": None}, {"speaker": "other", "audio": None}],
+        [],
+        None,
+    ]
+
+
+def flip(path: Path, needle: bytes) -> None:
+    """Change one byte where `needle` stands in a file."""
+    data = path.read_bytes()
+    at = data.index(needle)
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+
+
+def test_damage_in_a_column_that_is_read_is_found(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    partition = Partition(write_part(store, "p.parquet", make_table(5)))
+    flip(tmp_path / "p.parquet", bytes([3]) * 50)
+    assert read_partition_columns(store, partition, ["reply"]).num_rows == 5
+    with pytest.raises(CorruptPartError, match=r"p\.parquet") as caught:
+        read_partition_columns(store, partition, ["audio"])
+    assert caught.value.path == "p.parquet"
+
+
+def test_part_of_another_size_is_found_whatever_is_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    partition = Partition(write_part(store, "p.parquet", make_table(5)))
+    write_part(store, "p.parquet", make_table(4))
+    with pytest.raises(CorruptPartError, match="size"):
+        read_partition_columns(store, partition, ["id"])

@@ -10,19 +10,14 @@ import pyarrow as pa
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
 from bystander.schemas.engines import EngineRole
-from bystander.schemas.tpi import VOICED
-from bystander.storage.parts import (
-    Partition,
-    make_layer,
-    read_partition,
-    read_partition_columns,
-    write_part_by_content,
-)
+from bystander.schemas.tpi import CHECKED, VOICED
+from bystander.storage.parts import Partition, make_layer, read_partition_columns, write_part_by_content
 from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import QUERY_STAGES, get_stage
 
 BASES_FOLDER = "cache/bases"
+_UNPUBLISHED = ("tracks.list.element.audio",)
 
 SUMMARY = pa.schema(
     [VOICED.field(name) for name in ("id", "scenario", "category", "label", "timing", "ambiguity_score", "twin_id")]
@@ -87,11 +82,15 @@ class Harvest:
         return pa.concat_tables(tables)
 
     def read_rows(self, environment: StageEnvironment, ids: set[str]) -> Iterator[pa.Table]:
-        """Yield the finished rows of these ids, a partition at a time, in the order planned."""
+        """Yield the finished rows of these ids, a partition at a time, in the order planned.
+
+        The tracks come without their audio, which no published file holds: it is in the mixture.
+        """
         for journey, summary in zip(self.journeys, self.summaries, strict=True):
             wanted = [i for i, row_id in enumerate(summary["id"].to_pylist()) if row_id in ids]
             if wanted:
-                yield read_partition(environment.store, journey.partition).take(pa.array(wanted, pa.int64()))
+                table = read_partition_columns(environment.store, journey.partition, CHECKED.names, _UNPUBLISHED)
+                yield table if len(wanted) == len(table) else table.take(pa.array(wanted, pa.int64()))
 
 
 def store_bases(rows: pa.Table, name: str, environment: StageEnvironment, partition_rows: int) -> dict[str, Partition]:

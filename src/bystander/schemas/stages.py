@@ -80,7 +80,8 @@ class Stage:
 
     `reads` and `writes` are Arrow schemas; `reasons` are all codes that it rejects with; `engines` the roles it needs.
     `uses` names the columns of `reads` that its results depend on (empty: all): when only others change, its stored
-    result still holds. `text_tasks` names the tasks of the pack that it renders.
+    result still holds, and the others need not be handed to it. `text_tasks` names the tasks of the pack that it
+    renders.
     """
 
     name: str
@@ -97,18 +98,29 @@ class Stage:
     """Whether the pack's own digest ends up in the rows."""
     uses_taxonomy: bool = False
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns that must be handed to it, in the order of `reads`."""
+        return tuple(name for name in self.reads.names if not self.uses or name in self.uses)
+
     def __call__(self, rows: pa.Table, context: StageContext) -> StageOutput:
         """Run the stage and hold it to its contract: schemas, known reasons, and no row lost or doubled.
+
+        `rows` may lack columns that the stage does not use (audio that is only carried on is dear to read and copy).
+        The output lacks them too, unless the stage writes them anew.
 
         Raises:
             StageContractError: the stage broke its contract.
         """
-        if rows.schema.names != self.reads.names:
+        given = [name for name in self.reads.names if name in rows.schema.names]
+        if rows.schema.names != given or not {*self.needed} <= {*given}:
             raise StageContractError(f"{self.name}: reads {self.reads.names}, was given {rows.schema.names}")
         output = self.run(rows, context)
-        if output.kept.schema != self.writes:
+        left_out = {*self.reads.names} - {*given}
+        written = {*output.kept.schema.names}
+        if output.kept.schema != pa.schema([c for c in self.writes if c.name in written or c.name not in left_out]):
             raise StageContractError(f"{self.name}: wrote a table of another schema: {output.kept.schema}")
-        if output.rejected.schema != reject_schema(self.reads):
+        if output.rejected.schema != reject_schema(pa.schema([self.reads.field(name) for name in given])):
             raise StageContractError(f"{self.name}: wrote rejects of another schema: {output.rejected.schema}")
         if (len(output.kept), len(output.rejected)) != (len(output.kept_at), len(output.rejected_at)) or sorted(
             [*output.kept_at, *output.rejected_at]
@@ -139,7 +151,8 @@ def split_rows(
 ) -> StageOutput:
     """Build a stage's output from one outcome a row: the new column values of a kept row, or why it is rejected.
 
-    Columns of `writes` that `rows` has too are carried over unless the outcome gives them anew.
+    Columns of `writes` that `rows` has too are carried over unless the outcome gives them anew. Those that are in
+    neither are left out, which `Stage` takes only for columns that the stage was not handed.
     """
     if len(outcomes) != len(rows):
         raise StageContractError(f"{stage}: {len(rows)} rows, {len(outcomes)} outcomes")
@@ -148,6 +161,7 @@ def split_rows(
     # Rows that carry audio are dear to copy: where none is lost, none is.
     taken = rows.take(pa.array(kept_at, pa.int64())) if lost_at else rows
     values = [cast(Mapping[str, Any], outcomes[i]) for i in kept_at]
+    fields: list[pa.Field] = []
     columns: list[pa.Array | pa.ChunkedArray] = []
     for column in writes:
         if values and column.name in values[0]:
@@ -157,8 +171,9 @@ def split_rows(
         elif not values:
             columns.append(pa.array([], column.type))
         else:
-            raise StageContractError(f"{stage}: no value for column {column.name!r}")
-    kept = pa.Table.from_arrays(columns, schema=writes)
+            continue
+        fields.append(column)
+    kept = pa.Table.from_arrays(columns, schema=pa.schema(fields))
     faults = [cast(RowFault, outcomes[i]) for i in lost_at]
     rejected = rows.take(pa.array(lost_at, pa.int64()))
     extra: list[list[str | None]] = [

@@ -1,6 +1,7 @@
 """Arrow schemas of TPI rows, stage by stage: each stage adds columns to what it read.
 
-Times are in seconds from the start of the clip that the column is about; levels in dBFS; audio is 16-bit FLAC, mono.
+Times are in seconds from the start of the clip that the column is about; levels in dBFS; audio is 16-bit, mono, and
+FLAC in what is published.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TRACK = pa.struct(
         pa.field("speaker", pa.string()),  # primary | third_party
         pa.field("voice", pa.string()),
         pa.field("text", pa.string()),
-        pa.field("audio", pa.binary()),  # FLAC of the trimmed speech
+        pa.field("audio", pa.binary()),  # the trimmed speech, WAV or FLAC
         pa.field("sampling_rate", pa.int32()),
         pa.field("duration_s", pa.float64()),
         pa.field("level_dbfs", pa.float64()),  # RMS

@@ -110,9 +110,10 @@ class SynthesiseSpeech(Params):
     slow_allowance_s: float = Field(0.4, ge=0)
     """Added to the longest accepted duration, because even one short word takes a while to say."""
     max_inner_silence_s: float = Field(2.0, gt=0)
-    track_encoding: Literal["flac", "wav"] = "flac"
-    """How the clean tracks are kept between stages (both lossless, 16 bits): WAV takes twice the space and next to no
-    time. Published audio is FLAC in any case."""
+    track_encoding: Literal["flac", "wav"] = "wav"
+    """How the clean tracks are kept between stages (both lossless, 16 bits): WAV takes about twice the space of the
+    cache and next to no time; FLAC costs as much time as the published clips do, and is decoded twice. Published audio
+    is FLAC in any case."""
 
 
 class VerifySpeakers(Params):

@@ -108,14 +108,18 @@ class Store:
         with self._wrap_errors(path, "read"):
             return cast(IO[bytes], self._filesystem.open(self._full(path), "rb"))
 
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a file at once, over an older one if there is any."""
-        with self.open_write(path) as sink:
+    def write_bytes(self, path: str, data: bytes, durable: bool = True) -> None:
+        """Write a file at once, over an older one if there is any; `durable` as in `open_write`."""
+        with self.open_write(path, durable) as sink:
             sink.write(data)
 
     @contextlib.contextmanager
-    def open_write(self, path: str) -> Iterator[IO[bytes]]:
-        """Open a file that appears under its name when the block ends, and not at all when the block raises."""
+    def open_write(self, path: str, durable: bool = True) -> Iterator[IO[bytes]]:
+        """Open a file that appears under its name when the block ends, and not at all when the block raises.
+
+        Without `durable` a local file is not flushed to the disk: a power cut, unlike the end of the process, may leave
+        it empty or damaged. That is for caches whose readers would notice.
+        """
         full = self._full(path)
         if self._is_local:
             parent, name = posixpath.split(full)
@@ -133,7 +137,7 @@ class Store:
                 with sink:
                     yield sink
                     sink.flush()
-                    if self._is_local:
+                    if self._is_local and durable:
                         os.fsync(sink.fileno())
             except OSError as exc:
                 if exc.errno in _DISK_ERRNOS:
@@ -142,7 +146,8 @@ class Store:
             with self._wrap_errors(path, "written"):
                 if self._is_local:
                     aside.replace(full)
-                    _flush_folder(Path(full).parent)
+                    if durable:
+                        _flush_folder(Path(full).parent)
                 else:
                     self._filesystem.put_file(str(aside), full)
         finally:

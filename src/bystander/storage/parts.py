@@ -1,7 +1,8 @@
 """Parts: Parquet files with their checksums, and partitions built from them in layers.
 
 A partition starts as one base part. Each stage adds a layer that holds only what it changed: which rows went on, and
-the columns that are new or differ. So audio is written once however many stages follow, and a stage whose used
+the columns that are new or differ. Parts are a cache: they are not flushed to the disk, and every read checks what it
+reads. So audio is written once however many stages follow, and a stage whose used
 columns stem from unchanged layers need not run again when another column, say the reply, is rewritten.
 """
 
@@ -11,6 +12,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +22,8 @@ import pyarrow.parquet as pq
 from bystander.schemas.errors import CorruptPartError, StorageError
 from bystander.schemas.identity import digest_json
 from bystander.storage.filesystem import Store
+from bystander.storage.hashing_sink import HashingSink
+from bystander.storage.parquet_leaves import fill_leaves, list_leaves
 
 AT = "__at__"
 """Column of a layer: positions of its rows in the table that the layer lies on."""
@@ -59,24 +63,35 @@ class Partition:
 
 def write_part(store: Store, path: str, table: pa.Table) -> PartRef:
     """Write a table as one Parquet file, whole or not at all."""
-    data = _encode(table)
-    store.write_bytes(path, data)
-    return PartRef(path=path, rows=len(table), bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    with store.open_write(path, durable=False) as file:
+        sink = HashingSink(file)
+        _encode(table, sink)
+    return PartRef(path=path, rows=len(table), bytes=sink.tell(), sha256=sink.digest())
 
 
 def write_part_by_content(store: Store, folder: str, table: pa.Table) -> PartRef:
     """Write a table under the checksum of its content, so that equal tables share a file and others never meet."""
-    data = _encode(table)
+    buffer = io.BytesIO()
+    _encode(table, buffer)
+    data = buffer.getvalue()
     checksum = hashlib.sha256(data).hexdigest()
     path = store.path(folder, f"{checksum[:32]}.parquet")
-    store.write_bytes(path, data)
+    store.write_bytes(path, data, durable=False)
     return PartRef(path=path, rows=len(table), bytes=len(data), sha256=checksum)
 
 
-def _encode(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd", compression_level=1, write_statistics=False, use_dictionary=False)
-    return sink.getvalue()
+def _encode(table: pa.Table, sink: io.IOBase) -> None:
+    leaves = list_leaves(table.schema)
+    pq.write_table(
+        table,
+        sink,
+        # Binary columns hold audio: FLAC does not shrink further, and of WAV zstd saves less than it costs.
+        compression={leaf: "NONE" if pa.types.is_binary(kind) else "ZSTD" for leaf, kind in leaves.items()},
+        compression_level={leaf: 1 for leaf, kind in leaves.items() if not pa.types.is_binary(kind)},
+        write_statistics=False,
+        use_dictionary=False,
+        write_page_checksum=True,
+    )
 
 
 def read_part(store: Store, ref: PartRef, columns: Sequence[str] | None = None) -> pa.Table:
@@ -95,8 +110,11 @@ def read_part(store: Store, ref: PartRef, columns: Sequence[str] | None = None) 
     return pq.read_table(io.BytesIO(data), columns=names, use_threads=False)
 
 
-def make_layer(before: pa.Table, after: pa.Table, at: Sequence[int]) -> pa.Table:
-    """Return the layer that turns `before` into `after`, whose i-th row stems from row `at[i]` of `before`."""
+def make_layer(before: pa.Table, after: pa.Table, at: Sequence[int], names: Sequence[str] | None = None) -> pa.Table:
+    """Return the layer that turns `before` into `after`, whose i-th row stems from row `at[i]` of `before`.
+
+    `names` are all columns that the rows have then, in order, where the two tables lack some that only lie below.
+    """
     taken = _take(before, pa.array(at, pa.int32()))
     columns = [
         field
@@ -104,7 +122,7 @@ def make_layer(before: pa.Table, after: pa.Table, at: Sequence[int]) -> pa.Table
         if field.name not in taken.schema.names or not taken[field.name].equals(after[field.name])
     ]
     schema = pa.schema([pa.field(AT, pa.int32(), nullable=False), *columns]).with_metadata(
-        {_COLUMNS_KEY: json.dumps(after.schema.names).encode()}
+        {_COLUMNS_KEY: json.dumps(list(names or after.schema.names)).encode()}
     )
     return pa.Table.from_arrays([pa.array(at, pa.int32()), *(after[field.name] for field in columns)], schema=schema)
 
@@ -131,18 +149,25 @@ def read_partition(store: Store, partition: Partition) -> pa.Table:
     return table
 
 
-def read_partition_columns(store: Store, partition: Partition, columns: Sequence[str]) -> pa.Table:
+def read_partition_columns(
+    store: Store, partition: Partition, columns: Sequence[str], without: Sequence[str] = ()
+) -> pa.Table:
     """Return some columns of a partition without reading the others (audio, say).
 
-    Checksums are not checked here, since they are those of whole files.
+    What is read is checked by the checksums of its pages, as that of the whole file would need all of it.
+
+    Args:
+        store: where the parts lie.
+        partition: the partition.
+        columns: names, in the order wanted.
+        without: Parquet paths of leaves that are left null, such as `tracks.list.element.audio`.
 
     Raises:
-        CorruptPartError: one of its parts is missing or cannot be parsed.
+        CorruptPartError: one of its parts is missing, of another size, or damaged in what is read.
     """
-    table = _read_some(store, partition.base, columns).replace_schema_metadata(None)
+    table = _read_some(store, partition.base, columns, without).replace_schema_metadata(None)
     for ref in partition.layers:
-        layer = _read_some(store, ref, [AT, *columns])
-        table = apply_layer(table, layer)
+        table = apply_layer(table, _read_some(store, ref, [AT, *columns], without))
     return table.select(list(columns))
 
 
@@ -165,10 +190,12 @@ def trace_columns(store: Store, partition: Partition, columns: Iterable[str]) ->
     return digest_json([[name, *providers[name]] for name in wanted])
 
 
-def _read_some(store: Store, ref: PartRef, columns: Sequence[str]) -> pa.Table:
+def _read_some(store: Store, ref: PartRef, columns: Sequence[str], without: Sequence[str]) -> pa.Table:
     with _open_part(store, ref) as part:
-        held = part.schema_arrow.names
-        return part.read(columns=[name for name in columns if name in held], use_threads=False)
+        schema = part.schema_arrow
+        wanted = pa.schema([schema.field(name) for name in columns if name in schema.names], schema.metadata)
+        leaves = [leaf for leaf in list_leaves(wanted) if leaf not in without]
+        return fill_leaves(part.read(columns=leaves, use_threads=False).select(wanted.names), wanted)
 
 
 def _read_header(store: Store, ref: PartRef) -> tuple[list[str], int]:
@@ -187,8 +214,15 @@ def _read_layer_header(store: Store, ref: PartRef) -> tuple[list[str], list[int]
 @contextlib.contextmanager
 def _open_part(store: Store, ref: PartRef) -> Iterator[pq.ParquetFile]:
     try:
-        with store.open_read(ref.path) as source:
-            yield pq.ParquetFile(source)
+        local = store.local_path(ref.path)
+        # Arrow's own file reads what it is asked for without a detour through Python.
+        with pa.OSFile(str(local)) if local else store.open_read(ref.path) as source:
+            if source.seek(0, os.SEEK_END) != ref.bytes:
+                raise CorruptPartError(f"part {store.uri_of(ref.path)}: is not of its size", path=ref.path)
+            source.seek(0)
+            yield pq.ParquetFile(source, page_checksum_verification=True)
+    except CorruptPartError:
+        raise
     except (StorageError, OSError, pa.ArrowException, KeyError) as exc:
         raise CorruptPartError(f"part {store.uri_of(ref.path)}: cannot be read ({exc})", path=ref.path) from exc
 

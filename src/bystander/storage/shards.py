@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +16,9 @@ from bystander.schemas.errors import StorageError
 from bystander.schemas.tpi import AUDIO
 from bystander.storage.build_manifest import FileInfo, ShardInfo
 from bystander.storage.filesystem import Store
+from bystander.storage.hashing_sink import HashingSink
 from bystander.storage.hf_features import attach_features
+from bystander.storage.parquet_leaves import list_leaves
 
 GROUP_ROWS = 100
 """Rows of a row group: what the Hub's viewer fetches to show one page, and what its own tools write for audio."""
@@ -233,9 +232,9 @@ class _OpenFile:
         self._path = path
         self._schema = schema
         self._stack = contextlib.ExitStack()
-        self._sink = _HashingSink(self._stack.enter_context(store.open_write(path)))
+        self._sink = HashingSink(self._stack.enter_context(store.open_write(path)))
         self._rows = 0
-        leaves = _list_leaves(schema)
+        leaves = list_leaves(schema)
         plain = [leaf for leaf, kind in leaves.items() if not pa.types.is_binary(kind)]
         try:
             self._writer = pq.ParquetWriter(
@@ -278,43 +277,3 @@ class _OpenFile:
             self._writer.close()
         with contextlib.suppress(StorageError):
             self._stack.__exit__(StorageError, abort, None)
-
-
-class _HashingSink(io.RawIOBase):
-    """Passes bytes on and digests them."""
-
-    def __init__(self, sink: IO[bytes]) -> None:
-        self._sink = sink
-        self._hash = hashlib.sha256()
-        self._count = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any, /) -> int:
-        view = memoryview(data)
-        self._sink.write(view)
-        self._hash.update(view)
-        self._count += view.nbytes
-        return view.nbytes
-
-    def tell(self) -> int:
-        return self._count
-
-    def digest(self) -> str:
-        return self._hash.hexdigest()
-
-
-def _list_leaves(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return the Parquet column paths of a schema with their types."""
-
-    def walk(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-        if pa.types.is_struct(kind):
-            for field in kind:
-                yield from walk(f"{path}.{field.name}", field.type)
-        elif pa.types.is_list(kind):
-            yield from walk(f"{path}.list.element", kind.value_type)
-        else:
-            yield path, kind
-
-    return dict(leaf for column in schema for leaf in walk(column.name, column.type))

@@ -8,6 +8,7 @@ unchanged rebuild reads no data at all.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -69,13 +70,20 @@ def find_result_of_input(store: Store, stage: str, input_digest: str) -> StageRe
 
 def remember_input(store: Store, stage: str, input_digest: str, fingerprint: str) -> None:
     """Note which fingerprint an input led to."""
-    store.write_bytes(_input_path(store, stage, input_digest), json.dumps({"fingerprint": fingerprint}).encode())
+    store.write_bytes(
+        _input_path(store, stage, input_digest), json.dumps({"fingerprint": fingerprint}).encode(), durable=False
+    )
 
 
-def write_result(store: Store, stage: str, fingerprint: str, rows: pa.Table, output: StageOutput) -> StageResult:
-    """Store what a stage made of `rows`: parts first, `result.json` last."""
+def write_result(
+    store: Store, stage: str, fingerprint: str, rows: pa.Table, output: StageOutput, columns: Sequence[str]
+) -> StageResult:
+    """Store what a stage made of `rows`: parts first, `result.json` last.
+
+    `columns` are all that the rows have after the stage, those included that it was not handed.
+    """
     folder = store.path(STAGES_FOLDER, stage, fingerprint)
-    kept = write_part(store, f"{folder}/kept.parquet", make_layer(rows, output.kept, output.kept_at))
+    kept = write_part(store, f"{folder}/kept.parquet", make_layer(rows, output.kept, output.kept_at, columns))
     reasons = output.rejected["reject_reason"].to_pylist()
     rejects = pa.table(
         [pa.array(output.rejected_at, pa.int32()), *(output.rejected[column.name] for column in REJECT_FIELDS)],
@@ -91,7 +99,8 @@ def write_result(store: Store, stage: str, fingerprint: str, rows: pa.Table, out
         reasons={reason: reasons.count(reason) for reason in sorted(set(reasons))},
     )
     stored = {name: value for name, value in asdict(result).items() if name != "reused"}
-    store.write_bytes(_result_path(store, stage, fingerprint), json.dumps(stored, sort_keys=True).encode())
+    data = json.dumps(stored, sort_keys=True).encode()
+    store.write_bytes(_result_path(store, stage, fingerprint), data, durable=False)
     return result
 
 

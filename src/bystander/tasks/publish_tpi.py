@@ -43,7 +43,10 @@ SELECTION = "select_quotas"
 
 @dataclass(slots=True)
 class TpiRows:
-    """What is to be published. The iterators yield CHECKED tables in plan order, and are read once."""
+    """What is to be published. The iterators yield CHECKED tables in plan order, and are read once.
+
+    The tracks may come without their audio: rows that no quota had room for keep their mixture, as published ones do.
+    """
 
     pairs: Iterator[pa.Table]
     n_pairs: int

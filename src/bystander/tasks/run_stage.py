@@ -10,7 +10,7 @@ from prefect.cache_policies import NO_CACHE
 from bystander.schemas.errors import BystanderError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Stage, StageContext
-from bystander.storage.parts import Partition, read_partition, trace_columns
+from bystander.storage.parts import Partition, read_partition_columns, trace_columns
 from bystander.storage.stage_results import StageResult, find_result, find_result_of_input, remember_input, write_result
 from bystander.tasks.environment import StageEnvironment, StageJob, open_environment
 from bystander.tasks.stages import get_stage
@@ -50,11 +50,10 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
     result = find_result_of_input(store, stage.name, input_digest)
     if result is not None:
         return result
-    uses = stage.uses or tuple(stage.reads.names)
-    fingerprint = digest_json([described, trace_columns(store, partition, uses)])
+    fingerprint = digest_json([described, trace_columns(store, partition, stage.needed)])
     result = find_result(store, stage.name, fingerprint)
     if result is None:
-        rows = read_partition(store, partition)
+        rows = read_partition_columns(store, partition, stage.needed)
         context = StageContext(
             build_seed=environment.job.build_seed,
             params=environment.params_of(stage),
@@ -62,7 +61,8 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
             pack=environment.pack,
             engines=environment.engines_of(stage),
         )
-        result = write_result(store, stage.name, fingerprint, rows, stage(rows, context))
+        output = stage(rows, context)
+        result = write_result(store, stage.name, fingerprint, rows, output, stage.writes.names)
     remember_input(store, stage.name, input_digest, fingerprint)
     return result
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 
 _HALF_DAY = r"(?=\s*[ap]\.?\s?m\b)"
 _RULES: tuple[tuple[str, str], ...] = (
@@ -42,6 +42,7 @@ _LONE_SIGN = re.compile(r"(?<!\S)[.$¢€£%]+(?!\S)")
 _UNSPACED = frozenset({"zh", "ja", "th", "yue"})
 
 
+@lru_cache(maxsize=1024)  # a text is compared with itself, and then with a few more spellings
 def normalise_text(text: str, language: str = "en") -> str:
     """Return the words of `text` in the form in which they are compared, separated by single spaces.
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bystander.schemas.arrays import list_rows
 from bystander.schemas.engines import RowFault, Samples
 from bystander.schemas.identity import make_rng
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
@@ -59,11 +60,7 @@ def mix_speakers(rows: pa.Table, context: StageContext) -> StageOutput:
     """
     params = cast(MixSpeakers, context.params)
     surroundings = _Surroundings(params)
-    used = rows.select(_USES)
-    outcomes: list[dict[str, Any] | RowFault] = []
-    for index in range(len(used)):
-        row = used.slice(index, 1).to_pylist()[0]
-        outcomes.append(_mix_row(row, context.build_seed, params, surroundings))
+    outcomes = [_mix_row(row, context.build_seed, params, surroundings) for row in list_rows(rows.select(_USES))]
     return split_rows(NAME, rows, outcomes, MIXED)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bystander.schemas.engines import (
@@ -47,8 +49,9 @@ class _Track:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A track as spoken in one attempt that passed the checks of its signal: 16-bit values as float32."""
+    """A track as spoken in one attempt that passed the checks of its signal: its 16-bit values, also as float32."""
 
+    values: npt.NDArray[np.int16]
     samples: Samples
     rate: int
 
@@ -153,7 +156,8 @@ def _check(track: _Track, reply: SpeechReply | RowFault, params: SynthesiseSpeec
     if isinstance(speech, RowFault):
         return speech
     # What the recogniser hears is what will be stored, to the bit.
-    return _Candidate(dequantise(quantise(speech)), reply.sampling_rate)
+    values = quantise(speech)
+    return _Candidate(values, dequantise(values), reply.sampling_rate)
 
 
 def _judge(
@@ -172,7 +176,7 @@ def _judge(
         "speaker": track.speaker,
         "voice": track.voice,
         "text": track.text,
-        "audio": encode(candidate.samples, candidate.rate),
+        "audio": encode(candidate.values, candidate.rate),
         "sampling_rate": candidate.rate,
         "duration_s": len(candidate.samples) / candidate.rate,
         "level_dbfs": measure_rms_dbfs(candidate.samples),

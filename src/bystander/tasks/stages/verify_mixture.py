@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from bystander.schemas.arrays import list_rows
 from bystander.schemas.engines import EmbeddingRequest, RowFault
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.tpi import CHECKED, MIXED
@@ -47,7 +48,7 @@ def verify_mixture(rows: pa.Table, context: StageContext) -> StageOutput:
     used = rows.select(_USES)
     outcomes: list[dict[str, Any] | RowFault] = []
     for start in range(0, len(rows), _BATCH_ROWS):
-        batch = used.slice(start, _BATCH_ROWS).to_pylist()
+        batch = list_rows(used.slice(start, _BATCH_ROWS))
         similarities = measure_similarities([_split_mixture(row) for row in batch], context.verifier)
         outcomes += [
             judge_similarity(similarity, row["n_speakers"], params, _RULE)
