@@ -192,9 +192,13 @@ def test_interruption_while_prefect_starts(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    assert process.stdout is not None
-    assert "starting Prefect" in process.stdout.readline()
-    time.sleep(0.5)
-    os.killpg(process.pid, signal.SIGINT)
-    _, words = process.communicate(timeout=PATIENCE_S)
+    try:
+        assert process.stdout is not None
+        assert "starting Prefect" in process.stdout.readline()
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)
+        _, words = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.communicate()
     assert (process.returncode, words) == (130, "stopped; the same command goes on from here\n")
