@@ -18,6 +18,7 @@ import os
 import platform
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -304,6 +305,8 @@ def main() -> None:
     if arguments.child:
         run_child(arguments)
         return
+    # The process that runs below must not outlive this one.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     found = []
     lines = list(HEAD)
     for rows in arguments.rows:
