@@ -225,7 +225,13 @@ def test_one_failed_try_does_not_condemn_a_scenario():
 def test_a_short_label_is_sought_where_it_turns_up():
     missing = Missing({"a": 1}, {"yes": 4}, 0)
     progress = Progress({"a": 10, "b": 10}, {("a", "no"): 10, ("b", "yes"): 5, ("b", "no"): 5})
-    assert size_wave(missing, progress, "ab", 1.0) == {"a": 1, "b": 9}
+    # Rates of "yes": a 0.5 of 12, b 5.5 of 12; the row that fills a's gap is not expected to bring one.
+    assert size_wave(missing, progress, "ab", 1.0) == {"a": 2, "b": 9}
+
+
+def test_rows_for_a_scenario_count_towards_the_labels_that_they_bring():
+    progress = Progress({"a": 10, "b": 10}, {("a", "yes"): 10, ("b", "yes"): 10})
+    assert size_wave(Missing({"a": 3}, {"yes": 3}, 0), progress, "ab", 1.0) == {"a": 3, "b": 0}
 
 
 def test_short_hard_negatives_are_sought_where_they_turn_up():

@@ -101,9 +101,9 @@ def size_wave(
     """Return how many rows the next wave should try in each scenario.
 
     Each scenario needs what it lacks divided by its yield. Labels and hard negatives that are short are sought where
-    they turned up most, in proportion to their rates; the greatest of the needs counts. Needs are fractions: their sum,
-    times `surplus`, is rounded up once and shared out by largest remainders, so that a wave for a few missing rows is
-    not a row in every scenario.
+    they turned up most, in proportion to their rates, as far as the rows wanted anyway will not bring them. Needs are
+    fractions: their sum, times `surplus`, is rounded up once and shared out by largest remainders, so that a wave for a
+    few missing rows is not a row in every scenario.
 
     Yields are measured, where little was tried drawn towards the yield of all scenarios (as if `_PRIOR_ROWS` more had
     been tried at that), and taken to be at least `min_yield`, so that a poor start does not use the queries up in one
@@ -116,25 +116,22 @@ def size_wave(
         rates = (np.array(counts, float) + overall * _PRIOR_ROWS) / (tried + _PRIOR_ROWS)
         return np.asarray(np.maximum(rates, floor), float)
 
-    def spread(count: int, counts: Sequence[int], prior: float) -> npt.NDArray[np.float64]:
+    def seek(short: int, counts: Sequence[int], prior: float) -> npt.NDArray[np.int64]:
+        """Return rows where what is short turned up most, for what the rows wanted so far will not bring anyway."""
         rates = measure(counts, 0.0, prior)
+        left = max(0.0, short - float(wanted @ rates))
         if not rates.any():
             rates = np.full(len(scenarios), min_yield)
-        needed = count * rates / (rates**2).sum()
-        return np.asarray(np.minimum(needed, count / min_yield), float)
+        return _round_needs(np.minimum(left * rates / (rates**2).sum(), left / min_yield), surplus)
 
     labels = sorted({label for _, label in progress.accepted} | set(missing.by_label))
     all_labels = [sum(progress.accepted.get((s, label), 0) for label in labels) for s in scenarios]
     gaps = np.array([missing.by_scenario.get(scenario, 0) for scenario in scenarios])
     wanted = np.maximum(gaps, _round_needs(gaps / measure(all_labels, min_yield, 1.0), surplus))
-    for label in sorted(missing.by_label):
-        if missing.by_label[label] > 0:
-            found = [progress.accepted.get((scenario, label), 0) for scenario in scenarios]
-            needs = spread(missing.by_label[label], found, 1.0 / max(len(labels), 1))
-            wanted = np.maximum(wanted, _round_needs(needs, surplus))
-    if missing.hard_negatives > 0:
-        found = [progress.hard_negatives.get(scenario, 0) for scenario in scenarios]
-        wanted = np.maximum(wanted, _round_needs(spread(missing.hard_negatives, found, 1.0), surplus))
+    for label, short in sorted(missing.by_label.items()):
+        found = [progress.accepted.get((scenario, label), 0) for scenario in scenarios]
+        wanted = wanted + seek(short, found, 1.0 / max(len(labels), 1))
+    wanted = wanted + seek(missing.hard_negatives, [progress.hard_negatives.get(s, 0) for s in scenarios], 1.0)
     return dict(zip(scenarios, wanted.tolist(), strict=True))
 
 
