@@ -83,6 +83,9 @@ class WriteReplies(Params):
 class ScoreAmbiguity(Params):
     """`score_ambiguity`: 1 to 5, how plausibly one person says both texts."""
 
+    max_score_when_addressed: float = Field(2.0, ge=1, le=5)
+    """Highest score of a line that addresses somebody as "you"; 5 leaves it all to the judge."""
+
 
 class ChooseVoices(Params):
     """`choose_voices`: two different voices of the bank a row."""

@@ -135,6 +135,15 @@ class TestScoreAmbiguity:
         output = self.run(answer_always({"1": 0.0, "2": 0.1, "3": 0.2, "4": 0.3, "5": 0.4}))
         assert output.kept["ambiguity_score"].to_pylist() == [pytest.approx(4.0)]
 
+    def test_a_line_that_addresses_a_person_is_at_most_a_two(self):
+        sure_of_one = answer_always({"1": 0.0, "2": 0.0, "3": 0.0, "4": 0.0, "5": 1.0})
+        output = self.run(
+            sure_of_one, {"third_party_text": "Are you serious?"}, {"third_party_text": "And some olives."}
+        )
+        assert output.kept["ambiguity_score"].to_pylist() == [2.0, 5.0]
+        sure_of_two = answer_always({"1": 1.0, "2": 0.0, "3": 0.0, "4": 0.0, "5": 0.0})
+        assert self.run(sure_of_two, {"third_party_text": "Are you?"}).kept["ambiguity_score"].to_pylist() == [1.0]
+
     def test_the_judge_reads_what_is_spoken(self):
         engine = answer_always({str(n): 0.2 for n in range(1, 6)})
         self.run(engine, {"primary_text": "Play some..."})

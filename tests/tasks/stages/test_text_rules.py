@@ -179,3 +179,23 @@ def test_repetition():
 def test_shared_words_count_each_occurrence_once():
     assert rules.measure_shared_words("the the dog", "the cat") == pytest.approx(1 / 3)
     assert rules.measure_shared_words("", "the cat") == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "addressed"),
+    [
+        ("Why, are you trying to study?", True),
+        ("I am so glad that you are going there.", True),
+        ("Did you say twelve?", True),
+        ("Is that your brother's number?", True),
+        ("Do you really want that?", True),
+        ("And add some olives, please.", False),
+        ("Oh, and a big thank you too.", False),
+        ("Could you make it louder?", False),
+        ("No, make it half past six, if you can.", False),
+        ("You know, I would rather have soup.", False),
+        ("You know what, your phone is ringing.", True),
+    ],
+)
+def test_you_said_to_a_person_is_told_from_you_said_to_the_assistant(line, addressed):
+    assert rules.addresses_somebody(line) is addressed

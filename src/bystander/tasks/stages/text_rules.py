@@ -26,6 +26,11 @@ _ASSISTANT_SPEECH = re.compile(
     r"|\b(?:has|have) been (?:set|added|booked|scheduled|ordered|sent|updated)\b",
     re.IGNORECASE,
 )
+_SECOND_PERSON = re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE)
+# "You" that one says to an assistant, or to nobody: requests, thanks, fillers.
+_NO_ADDRESS = re.compile(
+    r"\b(?:can|could|would|will) you\b|\bif you (?:can|could|would)\b|\bthank you\b|^you know,", re.IGNORECASE
+)
 _MARKUP = re.compile(r"[{}\[\]<>|`*#_\\]|\bjson\b|\n", re.IGNORECASE)
 _ROLE_LABELS = re.compile(
     r"\b(?:third[ -]part(?:y|ies)|bystanders?|primary (?:user|speaker)|the user|interrupt(?:ion|er|ing)?s?|ignorable|"
@@ -101,6 +106,11 @@ def speaks_as_assistant(line: str) -> bool:
 def refuses(text: str) -> bool:
     """Whether a text declines to do what was asked."""
     return bool(_REFUSAL.search(straighten_marks(text)))
+
+
+def addresses_somebody(line: str) -> bool:
+    """Whether a line says "you" to a person: not in a request to the assistant, in thanks, or as a filler."""
+    return bool(_SECOND_PERSON.search(_NO_ADDRESS.sub(" ", straighten_marks(line))))
 
 
 def leaks_labels(text: str, keys: Iterable[str] = ()) -> bool:
