@@ -23,7 +23,9 @@ from bystander.schemas.config import load_config, parse_override
 from bystander.schemas.identity import derive_seed
 from bystander.schemas.stages import StageContext
 from bystander.schemas.taxonomy import load_taxonomy
+from bystander.storage.call_cache import SqliteCallCache
 from bystander.storage.model_store import ModelStore
+from bystander.tasks.engines.cached import CachedTextEngine
 from bystander.tasks.engines.playbook_dialogues import list_dialogues, list_realism_items
 from bystander.tasks.engines.registry import open_text_engine
 from bystander.tasks.stages import get_stage
@@ -70,10 +72,13 @@ def main() -> None:
     parser.add_argument("--profile", default="laptop")
     parser.add_argument("--items", type=int, default=240, help="exchanges a task")
     parser.add_argument("--set", action="append", default=[], help="field=value, as for `bystander build`")
+    parser.add_argument("--cache", help="SQLite file that keeps the judge's answers from run to run")
     parser.add_argument("--tasks", nargs="*", default=["actionability", "ambiguity", "realism"])
     arguments = parser.parse_args()
     config = load_config(arguments.profile, overrides=dict(parse_override(text) for text in arguments.set))
     engine = open_text_engine(config.engines.judge or config.engines.writer, ModelStore().resolve)
+    if arguments.cache:
+        engine = CachedTextEngine(engine, SqliteCallCache(arguments.cache))
     taxonomy, pack = load_taxonomy(config.taxonomy), load_pack(config.pack)
 
     def run(name: str, exchanges: Iterable[tuple[str, str, str, str]], **changes: Any) -> dict[str, dict[str, Any]]:
@@ -85,6 +90,10 @@ def main() -> None:
         return {row["id"]: row for row in output.kept.to_pylist()}
 
     report: dict[str, Any] = {}
+
+    def show(name: str) -> None:
+        print(json.dumps({name: report[name]}, indent=1), flush=True)
+
     dialogues = list({(d.primary, d.third_party): d for d in list_dialogues()}.values())
     if "actionability" in arguments.tasks:
         truths = [(d.label, d.scenario) for d in dialogues]
@@ -104,6 +113,7 @@ def main() -> None:
             "confusion (truth, label)": count(((truth, row["label"]) for truth, row in pairs)),
             "kinds right of those both call actionable": f"{sum(a == b for a, b in kinds)} of {len(kinds)}",
         }
+        show("actionability")
     if "ambiguity" in arguments.tasks:
         truths = [d.ambiguity for d in dialogues]
         chosen = [dialogues[i] for i in draw_evenly(dialogues, truths, arguments.items, "ambiguity")]
@@ -122,6 +132,7 @@ def main() -> None:
             "confusion (truth >= 4, score >= min_ambiguity)": count((str(t >= 4), str(s >= floor)) for t, s in found),
             "mean score by truth": {t: round(float(np.mean([s for u, s in found if u == t])), 2) for t in range(1, 6)},
         }
+        show("ambiguity")
     if "realism" in arguments.tasks:
         items = list(list_realism_items())
         chosen = [items[i] for i in draw_evenly(items, [item.realistic for item in items], arguments.items, "realism")]
@@ -143,8 +154,8 @@ def main() -> None:
             "confusion (realistic, kept)": count((str(truth), str(score >= floor)) for truth, score, _ in found),
             "caught by fault": {fault: f"{sum(hits)} of {len(hits)}" for fault, hits in sorted(caught.items())},
         }
+        show("realism")
     engine.close()
-    print(json.dumps(report, indent=1))
 
 
 def count(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
