@@ -26,6 +26,9 @@ class OpenAiTextConfig(Params):
     max_retries: int = Field(5, ge=0)
     logprobs: bool = True
     """Whether to ask for token log-probabilities when options are scored."""
+    reasoning_tokens: int = Field(0, ge=0)
+    """Tokens that a reasoning model may think for before it answers, on top of what the answer itself may take. Above
+    0, options are chosen by an answer: the log-probabilities of a first thought say nothing about them."""
 
 
 class LlamaCppTextConfig(Params):
@@ -40,6 +43,8 @@ class LlamaCppTextConfig(Params):
     threads: int = Field(2, ge=1)
     timeout_s: float = Field(300.0, gt=0)
     logprobs: bool = True
+    reasoning_tokens: int = Field(0, ge=0)
+    """As for `openai`; they must find room in `context_tokens`."""
 
 
 class PlaybookTextConfig(Params):
