@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from importlib import resources
@@ -255,7 +256,11 @@ def test_prefect_shows_the_build(first: Built, tmp_path: Path, queries: Path) ->
     assert set(artifacts) == {"shown-progress", "shown-funnel", "shown-rejects", "shown-summary"}
     assert artifacts["shown-progress"].data == 100.0
     assert str(built.folder) in str(artifacts["shown-summary"].data)
-    funnel = str(artifacts["shown-funnel"].data)
-    assert all(stage in funnel for stage in PAIR_STAGES)
-    assert "unrealistic" in str(artifacts["shown-rejects"].data) or not built.heard.results
+    manifest = built.outcome.manifest
+    funnel = json.loads(str(artifacts["shown-funnel"].data))
+    assert [(row["stage"], row["rows in"], row["accepted"], row["rejected"]) for row in funnel] == [
+        (stage.stage, stage.rows_in, stage.kept, stage.rejected) for stage in manifest.stages
+    ]
+    rejects = json.loads(str(artifacts["shown-rejects"].data))
+    assert sum(row["rows"] for row in rejects) == sum(info.rows for info in manifest.rejects) > 0
     assert count_task_runs(built) == sum(built.heard.made.values())

@@ -85,7 +85,7 @@ def _build_with_repairs(
     for repair in range(_MAX_REPAIRS + 1):
         try:
             outcome = _Build(config, environment, listener).run()
-            listener.publish(outcome.summary, outcome.location)
+            listener.publish(outcome.manifest, outcome.summary, outcome.location)
             return outcome
         except CorruptPartError as damage:
             if repair == _MAX_REPAIRS:
@@ -127,7 +127,7 @@ class _Build:
         runs = StageRuns([run for harvest in (self.queries, self.pairs, self.singles) for run in harvest.runs()])
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
-        content = digest_content(self.config, runs, selection.ids)
+        content = digest_content(self.config, self.environment, runs, selection.ids)
         manifest = find_published(self.config, self.environment, content)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")
