@@ -134,7 +134,9 @@ def publish_tpi(
     store.remove("manifest.json")
     store.remove_temporaries()  # of a run that was killed here
     sampling_rate = config.stages.mix_speakers.sampling_rate
-    engines = {role: EngineInfo(**environment.engine(role).identity.describe()) for role in ROLES}
+    engines: dict[str, EngineInfo] = {
+        role: EngineInfo(**environment.engine(role).identity.describe()) for role in ROLES
+    }
     described = {role: info.model_dump() for role, info in engines.items()}
     counter = RowCounter()
     with ShardWriter(store, "data", split, FINAL, sampling_rate=sampling_rate, shard_mib=config.shard_mib) as writer:
