@@ -32,7 +32,7 @@ class QuerySource(Params):
 class TpiTrainConfig(Params):
     """All that decides a TPI-Train build.
 
-    `partition_rows`, `workers` and the engines' addresses change its speed only, never a row.
+    `partition_rows`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
     """
 
     profile: str = "custom"
