@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from bystander.schemas.config import TpiTrainConfig, load_config
+from bystander.schemas.errors import ConfigError
 
 SERVER = {"engine": "openai", "base_url": "http://one/v1", "model": "m"}
 
@@ -40,3 +41,8 @@ def test_what_changes_the_speed_only_does_not_name_another_build(other: dict[str
 def test_what_changes_the_rows_names_another_build(other: dict[str, Any]) -> None:
     base = load(engines__writer=SERVER)
     assert load(**{"engines__writer": SERVER, **other}).build_name != base.build_name
+
+
+def test_threshold_that_is_no_probability_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"stages\.label_actionability\.thresholds\.actionable: .* less than 1"):
+        load(stages__label_actionability__thresholds={"actionable": 63})
