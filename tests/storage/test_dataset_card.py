@@ -95,6 +95,11 @@ def test_limits_of_the_embedded_judge_are_said_of_it_alone() -> None:
     assert chance not in render_card(make_manifest(make_rows(), engines={**ENGINES, "judge": other}))
 
 
+def test_card_says_how_much_of_a_segment_is_no_speech() -> None:
+    config = {"stages": {"synthesise_speech": {"trim_margin_s": 0.02}}}
+    assert "Segments keep 20 ms on either side" in render_card(make_manifest(make_rows(), config=config))
+
+
 def test_every_column_is_explained() -> None:
     assert set(dataset_card._COLUMN_NOTES) == set(FINAL.names)
 
