@@ -185,5 +185,6 @@ def write_build(folder: Path | str, rows: list[dict[str, Any]], **changes: Any) 
         for stage in ("normalise_queries", "check_realism")
     )
     store.write_bytes("README.md", b"# A build\n")
+    store.write_bytes("report.html", b"<p>A build</p>\n")
     write_manifest(store, make_manifest(rows, **({"shards": tuple(shards), "rejects": rejects} | changes)))
     return store

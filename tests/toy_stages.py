@@ -75,7 +75,7 @@ class ToyEnvironment:
             key="endorsement", category="agreement", definition="Says that it is good.", examples=(example,)
         )
         self.taxonomy = Taxonomy(name="toy", scenarios=(scenario,))
-        self.pack = SimpleNamespace(digest="pack", task_digest=lambda task: f"task {task}")
+        self.pack = SimpleNamespace(digest="pack", classes=(), task_digest=lambda task: f"task {task}")
         self._note = note
         self._engine = SimpleNamespace(identity=EngineIdentity("speech", engine, "m", "1"))
 

@@ -7,7 +7,7 @@ from bystander.schemas.engines import RowFault
 from bystander.schemas.tpi import CHECKED, MIXED, SYNTHESISED, VERIFIED
 from bystander.schemas.tpi_params import VerifySpeakers
 from bystander.tasks.audio.coding import encode_flac
-from bystander.tasks.stages import verify_mixture, verify_speakers
+from bystander.tasks.stages import speaker_verdicts, verify_mixture, verify_speakers
 from scripted_engines import LoudnessVerifier, make_context
 from tpi_rows import make_pair, make_rows, make_tone, make_track
 
@@ -79,7 +79,7 @@ def test_rejects_a_row_on_which_the_verifier_fails():
 
 
 def test_works_in_batches(monkeypatch):
-    monkeypatch.setattr(verify_speakers, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(speaker_verdicts, "_BATCH_ROWS", 2)
     verifier = LoudnessVerifier()
     rows = [{"tracks": make_pair(make_tone(1, 0.1), make_tone(1, 0.8 + k / 10))} for k in range(3)]
     similarities = check_tracks(rows, verifier).kept["track_similarity"].to_pylist()

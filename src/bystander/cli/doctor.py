@@ -92,16 +92,14 @@ def check_system() -> Iterator[Check]:
         yield Check("note", "disk", f"{_show_size(free)} free here", "models and a small build want 4 GiB")
     else:
         yield Check("ok", "disk", f"{_show_size(free)} free here")
-    if found := shutil.which("ffmpeg"):
-        yield Check("ok", "ffmpeg", found)
-    else:
-        yield Check(
-            "note",
-            "ffmpeg",
-            "not found",
-            "optional: without it, audio in AAC, M4A, WMA or AMR cannot be read (WAV, FLAC, MP3, Ogg and Opus can); "
-            "install it with the system's package manager",
-        )
+    yield Check(
+        "ok" if (found := shutil.which("ffmpeg")) else "note",
+        "ffmpeg",
+        found or "not found",
+        ""
+        if found
+        else "optional: nothing that this version reads needs it (WAV, FLAC, MP3, Ogg, Opus and AIFF do not)",
+    )
 
 
 def check_packages() -> Iterator[Check]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from prefect import flow, tags
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
@@ -36,7 +37,14 @@ from bystander.storage.stage_results import discard_result_of_part
 from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
 from bystander.tasks.publish_tpi import StageRuns, TpiRows, digest_content, find_published, publish_tpi
 from bystander.tasks.stages import HARD_NEGATIVE_STAGES, PAIR_STAGES, QUERY_STAGES
-from bystander.tasks.stages.plan_candidates import Progress, enumerate_candidates, plan_wave, size_wave, take_candidates
+from bystander.tasks.stages.plan_candidates import (
+    Progress,
+    enumerate_candidates,
+    plan_odd_rows,
+    plan_wave,
+    size_wave,
+    take_candidates,
+)
 from bystander.tasks.stages.select_quotas import Missing, Selection, find_missing, select_quotas
 from bystander.tasks.stages.strata import choose_scenarios
 
@@ -77,7 +85,7 @@ def _build_with_repairs(
     for repair in range(_MAX_REPAIRS + 1):
         try:
             outcome = _Build(config, environment, listener).run()
-            listener.publish(outcome.summary, outcome.location)
+            listener.publish(outcome.manifest, outcome.summary, outcome.location)
             return outcome
         except CorruptPartError as damage:
             if repair == _MAX_REPAIRS:
@@ -119,7 +127,7 @@ class _Build:
         runs = StageRuns([run for harvest in (self.queries, self.pairs, self.singles) for run in harvest.runs()])
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
-        content = digest_content(self.config, runs, selection.ids)
+        content = digest_content(self.config, self.environment, runs, selection.ids)
         manifest = find_published(self.config, self.environment, content)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")
@@ -152,29 +160,48 @@ class _Build:
         used = np.zeros(len(candidates), np.bool_)
         selection = self._select()
         while not (missing := find_missing(selection)).nothing and self.waves < config.max_waves:
-            wanted = size_wave(missing, self._measure_progress(), self.scenarios, config.wave_surplus)
-            indices = plan_wave(candidates, used, wanted)
-            if not len(indices):
+            twins = self._choose_twins(missing)
+            indices = np.empty(0, np.int64)
+            # Where nothing but hard negatives is missing, pairs at hand come before new ones, which cost more.
+            if missing.by_scenario or missing.by_label or not twins:
+                wanted = size_wave(missing, self._measure_progress(), self.scenarios, config.wave_surplus)
+                indices = plan_wave(candidates, used, wanted)
+                if not len(indices):
+                    indices = self._plan_odd_rows(candidates, used, selection)
+            if not len(indices) and not twins:
                 break
             self.waves += 1
-            used[indices] = True
-            self.drawn.update(scenario_of[i] for i in indices)
-            self.listener.on_phase(f"wave {self.waves}: {len(indices)} candidates")
-            self._grow(self.pairs, take_candidates(queries, candidates, indices), f"wave{self.waves}")
-            self._grow_hard_negatives(missing)
+            if len(indices):
+                used[indices] = True
+                self.drawn.update(scenario_of[i] for i in indices)
+                self.listener.on_phase(f"wave {self.waves}: {len(indices)} candidates")
+                self._grow(self.pairs, take_candidates(queries, candidates, indices), f"wave{self.waves}")
+                twins = self._choose_twins(missing)
+            self._grow_hard_negatives(twins)
             selection = self._select()
         return selection
 
-    def _grow_hard_negatives(self, missing: Missing) -> None:
-        """Make hard negatives of ambiguous pairs that have none yet, some more than are missing."""
+    def _plan_odd_rows(
+        self, candidates: pa.Table, used: npt.NDArray[np.bool_], selection: Selection
+    ) -> npt.NDArray[np.int64]:
+        pairs, chosen = self.pairs.summary(), set(selection.pairs)
+        columns = zip(pairs["id"].to_pylist(), pairs["scenario"].to_pylist(), strict=True)
+        got = Counter(scenario for row_id, scenario in columns if row_id in chosen)
+        surplus = self.config.wave_surplus
+        return plan_odd_rows(candidates, used, got, self.scenarios, self.config.targets.pairs, surplus)
+
+    def _choose_twins(self, missing: Missing) -> set[str]:
+        """Return ambiguous pairs that no hard negative was made of yet, some more than are missing."""
         floor = self.config.stages.build_hard_negatives.min_ambiguity
         pairs = self.pairs.summary()
         scores = zip(pairs["id"].to_pylist(), pairs["ambiguity_score"].to_pylist(), strict=True)
         fit = [row_id for row_id, score in scores if score >= floor and row_id not in self.tried_twins]
-        chosen = set(fit[: math.ceil(missing.hard_negatives * self.config.wave_surplus)])
-        if chosen:
-            self.tried_twins |= chosen
-            bases = self.pairs.read_columns(self.environment, chosen, VOICED)
+        return set(fit[: math.ceil(missing.hard_negatives * self.config.wave_surplus)])
+
+    def _grow_hard_negatives(self, twins: set[str]) -> None:
+        if twins:
+            self.tried_twins |= twins
+            bases = self.pairs.read_columns(self.environment, twins, VOICED)
             self._grow(self.singles, bases, f"wave{self.waves}-hard-negatives")
 
     def _grow(self, harvest: Harvest, rows: pa.Table, name: str, partition_rows: int | None = None) -> None:

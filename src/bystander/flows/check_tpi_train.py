@@ -16,6 +16,7 @@ from bystander.schemas.taxonomy import load_taxonomy
 from bystander.storage.filesystem import open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.query_files import read_queries
+from bystander.tasks.stages.mix_speakers import list_surroundings
 from bystander.tasks.stages.strata import choose_scenarios
 
 _NOT_IN_STORE = frozenset({"openai"})
@@ -24,7 +25,7 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 def check_tpi_train(config: TpiTrainConfig) -> None:
-    """Raise what would stop the build later: a wrong pack, label, scenario, target, query file, store or model.
+    """Raise what would stop the build later: a wrong pack, label, scenario, target, file, store or model.
 
     Raises:
         UserError: names the first thing that is wrong.
@@ -32,6 +33,7 @@ def check_tpi_train(config: TpiTrainConfig) -> None:
     choose_scenarios(config.stages.draw_scenarios, load_taxonomy(config.taxonomy))
     _check_targets(config)
     next(iter(read_queries(config.queries)))
+    list_surroundings(config.stages.mix_speakers)
     _check_store(config.store)
     models = ModelStore()
     for model in _list_models(config.engines):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from prefect.artifacts import (
 )
 
 from bystander.flows.listeners import BuildListener
+from bystander.storage.build_manifest import BuildManifest
 from bystander.storage.stage_results import StageResult
 
 _log = logging.getLogger(__name__)
@@ -32,9 +32,6 @@ class PrefectListener:
         self._dataset = re.sub(r"[^a-z0-9-]+", "-", dataset.lower())  # what Prefect takes as a key
         self._artifact: UUID | None = None
         self._shown = -1.0
-        self.rows_in: Counter[str] = Counter()
-        self.kept: Counter[str] = Counter()
-        self.reasons: Counter[tuple[str, str]] = Counter()
 
     def on_phase(self, phase: str) -> None:
         self._inner.on_phase(phase)
@@ -43,9 +40,6 @@ class PrefectListener:
         self._inner.on_stream(stages, rows)
 
     def on_result(self, stage: str, result: StageResult, reused: bool) -> None:
-        self.rows_in[stage] += result.rows_in
-        self.kept[stage] += result.rows_kept
-        self.reasons.update({(stage, reason): count for reason, count in result.reasons.items()})
         self._inner.on_result(stage, result, reused)
 
     def on_accepted(self, accepted: dict[str, int], wanted: dict[str, int]) -> None:
@@ -54,15 +48,13 @@ class PrefectListener:
         self._show(100.0 * done / total if total else 100.0)
         self._inner.on_accepted(accepted, wanted)
 
-    def publish(self, summary: Sequence[str], location: str) -> None:
+    def publish(self, manifest: BuildManifest, summary: Sequence[str], location: str) -> None:
         """Leave the final tables: the funnel, rejects by reason, and the summary."""
         self._show(100.0)
-        funnel = [
-            {"stage": stage, "rows in": rows, "accepted": self.kept[stage], "rejected": rows - self.kept[stage]}
-            for stage, rows in self.rows_in.items()
-        ]
+        stages = manifest.stages
+        funnel = [{"stage": s.stage, "rows in": s.rows_in, "accepted": s.kept, "rejected": s.rejected} for s in stages]
         rejects = [
-            {"stage": stage, "reason": reason, "rows": count} for (stage, reason), count in sorted(self.reasons.items())
+            {"stage": s.stage, "reason": reason, "rows": count} for s in stages for reason, count in s.reasons.items()
         ]
         try:
             create_table_artifact(key=f"{self._dataset}-funnel", table=funnel, description="Rows by stage")

@@ -32,7 +32,7 @@ class QuerySource(Params):
 class TpiTrainConfig(Params):
     """All that decides a TPI-Train build.
 
-    `partition_rows`, `workers` and the engines' addresses change its speed only, never a row.
+    `partition_rows`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
     """
 
     profile: str = "custom"
@@ -59,8 +59,13 @@ class TpiTrainConfig(Params):
 
     def content_digest(self) -> str:
         """Return a digest of what decides the rows."""
-        data = self.model_dump(mode="json", exclude={"build", "store", "workers", "partition_rows", "report_rows"})
-        return digest_json(data)
+        outside = {"build", "store", "workers", "partition_rows", "report_rows", "engines"}
+        engines = {
+            role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
+            for role in type(self.engines).model_fields
+            for engine in [getattr(self.engines, role)]
+        }
+        return digest_json([self.model_dump(mode="json", exclude=outside), engines])
 
     @property
     def build_name(self) -> str:

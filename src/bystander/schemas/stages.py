@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -97,6 +98,8 @@ class Stage:
     writes_pack: bool = False
     """Whether the pack's own digest ends up in the rows."""
     uses_taxonomy: bool = False
+    list_files: Callable[[Any], Sequence[tuple[str, Path]]] | None = None
+    """From its settings to the files of the user's that it reads, each with a name: their contents decide its rows."""
 
     @property
     def needed(self) -> tuple[str, ...]:

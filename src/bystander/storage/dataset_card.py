@@ -22,10 +22,7 @@ CARD_NAME = "README.md"
 _SIZE_BOUNDS = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 _ENGINE_LIMITS = {
-    "llama_cpp": (
-        "a language model of 1 to 2 billion parameters writes plain lines, repeats itself and misses nuances; its "
-        "labels and scores are log-probabilities, right clearly more often than not but far from always."
-    ),
+    "llama_cpp": "the texts and judgements are as good as the GGUF model, which the manifest names by its checksum.",
     "openai": "the texts are as good as the endpoint's model, which the manifest names as the user stated it.",
     "playbook": "dialogues come from a fixed set of authored lines, so texts repeat across rows.",
     "fake_text": "a stand-in for tests: texts and labels mean nothing.",
@@ -46,6 +43,19 @@ _ENGINE_LIMITS = {
     "fake_verifier": "a stand-in for tests: similarities mean nothing.",
 }
 """Limits by engine name (`EngineIdentity.name`)."""
+
+_MODEL_LIMITS = {
+    "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf": (
+        "a language model of 1.5 billion parameters. As a writer it writes plain lines, repeats itself and misses "
+        "nuances. As a judge, held against exchanges labelled by hand, it tells actionable from ignorable remarks well "
+        "but not reliably (`label_score`); its `realism_score` is no better than chance, and its `ambiguity_score` "
+        "crowds around 3 and ranks poorly. Use neither as a measurement."
+    ),
+}
+"""Limits of single models by the file's name (`EngineIdentity.model`); they stand in place of the engine's."""
+
+_STAND_INS = frozenset({"fake_text", "fake_speech"})
+_STARTER_LICENCE = "apache-2.0"
 
 _COLUMN_NOTES = {
     "id": "Stable hash of what the row was made from",
@@ -101,7 +111,7 @@ def render_card(
     manifest: BuildManifest,
     schema: pa.Schema = FINAL,
     *,
-    licence: str = "other",
+    licence: str | None = None,
     licence_note: str = "",
     title: str | None = None,
 ) -> str:
@@ -110,11 +120,12 @@ def render_card(
     Args:
         manifest: the build; a `run` section, if any, is not used.
         schema: of its rows.
-        licence: identifier of the dataset's licence, as Hugging Face lists them; `other` where the source of the
-            queries leaves it open.
+        licence: identifier of the dataset's licence, as Hugging Face lists them; by default `choose_licence`'s.
         licence_note: a sentence on where that licence comes from.
         title: `pretty_name` of the head; the dataset's name by default.
     """
+    if licence is None:
+        licence, licence_note = choose_licence(manifest)
     head = _describe_head(manifest, schema, licence, title or manifest.dataset)
     seconds = manifest.counts.speech_s
     return _load_template().render(
@@ -126,6 +137,7 @@ def render_card(
         hard_negatives=HARD_NEGATIVE_LABEL in manifest.counts.by_label,
         hours=f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes",
         limits=_list_limits(manifest),
+        origins=_list_origins(manifest),
         count_table=lambda name, counts: _render_table((name, "Rows"), counts.items()),
         scenario_table=_render_scenarios(manifest),
         stage_table=_render_table(
@@ -147,6 +159,27 @@ def render_card(
             ("Column", "Type", "Meaning"),
             ((f"`{c.name}`", _name_type(c.type), _COLUMN_NOTES.get(c.name, "")) for c in schema),
         ),
+    )
+
+
+def choose_licence(manifest: BuildManifest) -> tuple[str, str]:
+    """Return the identifier of a build's licence, and a sentence on where it comes from.
+
+    It is `other` unless all that went into the rows is known: the requests of the starter set, and texts and voices of
+    this package or of models in its manifest, all of which are under Apache-2.0 or MIT.
+    """
+    queries = manifest.config.get("queries", {"path": "an unknown source"})
+    if queries.get("path") is not None:
+        return "other", (
+            "The terms of the requests' source hold for what was made of them; whoever publishes these rows has to "
+            "state them."
+        )
+    makers = [manifest.engines[role] for role in ("writer", "speech") if role in manifest.engines]
+    known = {part for file in manifest.models for part in file.name.split("/")}
+    if not all(maker.name in {"playbook", *_STAND_INS} or maker.model in known for maker in makers):
+        return "other", "The requests are this project's own (Apache-2.0), but the terms of a model are not known here."
+    return _STARTER_LICENCE, (
+        "The requests are this project's own starter set; what wrote and spoke the texts is under Apache-2.0 or MIT."
     )
 
 
@@ -184,9 +217,40 @@ def _describe_head(manifest: BuildManifest, schema: pa.Schema, licence: str, tit
 
 
 def _list_limits(manifest: BuildManifest) -> list[tuple[str, str]]:
-    names = dict.fromkeys(engine.name for engine in manifest.engines.values())
     unknown = "its limits are not recorded here; see its own model card."
-    return [(name, _ENGINE_LIMITS.get(name, unknown)) for name in names]
+    limits = (
+        (engine.name, _MODEL_LIMITS.get(engine.model) or _ENGINE_LIMITS.get(engine.name, unknown))
+        for engine in manifest.engines.values()
+    )
+    return list(dict.fromkeys(limits))
+
+
+def _list_origins(manifest: BuildManifest) -> list[str]:
+    """Return sentences on who or what made the texts, labels, measurements and placements."""
+    writer, judge = (manifest.engines.get(role) for role in ("writer", "judge"))
+    names = {engine.name for engine in (writer, judge) if engine is not None}
+    if names <= {"playbook"}:
+        made = (
+            "`primary_complete`, `third_party_text`, `label`, `kind`, `reply` and the two scores were authored together, "
+            "line by line, in the playbook: the labels are what the lines were written for."
+        )
+    elif names <= {"playbook", *_STAND_INS}:
+        made = "Texts, labels, replies and scores are stand-ins that mean nothing."
+    else:
+        made = (
+            "Machine-made: `primary_complete`, `third_party_text` and `reply` were written by the writer's model; "
+            "`label`, `kind`, `label_score`, `realism_score` and `ambiguity_score` are the judge's. Rules and thresholds "
+            "filtered them; no person chose or checked a label."
+        )
+    margin_s = manifest.config.get("stages", {}).get("synthesise_speech", {}).get("trim_margin_s")
+    around = f" Segments keep {1000 * margin_s:g} ms on either side of the speech that was found." if margin_s else ""
+    return [
+        made,
+        "Measured by models: `*_recognised` and the word error rates by the recogniser, the similarities by the "
+        "speaker verifier. Both are wrong at times.",
+        "Exact, because the clips were put together: `n_speakers`, the voices, `segments`, `offset_asked_s`, "
+        f"`overlap_s` and `loudness_difference_db`.{around}",
+    ]
 
 
 def _render_scenarios(manifest: BuildManifest) -> str:

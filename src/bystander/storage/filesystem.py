@@ -20,7 +20,8 @@ from fsspec.implementations.local import LocalFileSystem
 from bystander.schemas.errors import InputError, StorageError
 
 _TEMPORARY_PREFIX = ".writing-"
-_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
+DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
+"""What the system says when it is the disk that is full or broken, not the file that is read."""
 
 
 class Store:
@@ -140,7 +141,7 @@ class Store:
                     if self._is_local and durable:
                         os.fsync(sink.fileno())
             except OSError as exc:
-                if exc.errno in _DISK_ERRNOS:
+                if exc.errno in DISK_ERRNOS:
                     raise StorageError(f"{self.uri_of(path)}: cannot be written ({exc.strerror})") from exc
                 raise
             with self._wrap_errors(path, "written"):

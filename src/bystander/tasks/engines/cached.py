@@ -8,8 +8,9 @@ import io
 import json
 import math
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,30 +34,60 @@ from bystander.schemas.identity import digest_json
 _LAYOUT = "1"
 """Part of every key: raised when stored replies are encoded in another way."""
 
+
+class _Engine(Protocol):
+    """What the engines of all kinds have in common."""
+
+    @property
+    def identity(self) -> EngineIdentity: ...
+
+    def close(self) -> None: ...
+
+
+_E = TypeVar("_E", bound=_Engine)
 _Request = TypeVar("_Request")
 _Reply = TypeVar("_Reply")
 
 
-class _Memory(Generic[_Request, _Reply]):
-    """Serves batches from a cache and forwards what is missing as one batch."""
+class _CachedEngine(Generic[_E, _Request, _Reply]):
+    """Serves batches from a cache and forwards what is missing as one batch to the engine.
 
-    def __init__(
-        self,
-        cache: CallCache,
-        name_call: Callable[[_Request], str],
-        encode: Callable[[_Reply], bytes | None],
-        decode: Callable[[bytes], _Reply],
-    ) -> None:
-        """`encode` returns None for a reply that cannot be kept; `decode` raises ValueError for a damaged one."""
+    `hits` and `misses` count requests; an equal one in a batch is a hit.
+    """
+
+    kind: str
+    """Part of every key."""
+
+    def __init__(self, engine: _E, cache: CallCache) -> None:
+        self._engine = engine
         self._cache = cache
-        self._name_call = name_call
-        self._encode = encode
-        self._decode = decode
+        self._prefix = engine.identity.digest()
         self._lock = threading.Lock()
         self.hits = 0
         self.misses = 0
 
-    def serve(
+    @property
+    def identity(self) -> EngineIdentity:
+        """The inner engine's."""
+        return self._engine.identity
+
+    def close(self) -> None:
+        """Close the inner engine; the cache is its opener's."""
+        self._engine.close()
+
+    @abstractmethod
+    def _describe(self, request: _Request) -> list[Any]:
+        """Return all that decides the reply, as JSON-ready data."""
+
+    @abstractmethod
+    def _encode(self, reply: _Reply) -> bytes | None:
+        """Return a reply's bytes; None if it cannot be kept."""
+
+    @abstractmethod
+    def _decode(self, data: bytes) -> _Reply:
+        """Return the reply again; raises ValueError if it is damaged."""
+
+    def _serve(
         self,
         requests: Sequence[_Request],
         call: Callable[[Sequence[_Request], Callable[[int, _Reply], None]], Sequence[_Reply | RowFault]],
@@ -69,7 +100,9 @@ class _Memory(Generic[_Request, _Reply]):
         outcomes: dict[int, _Reply | RowFault] = {}
         places: dict[str, list[int]] = {}
         for index, request in enumerate(requests):
-            places.setdefault(self._name_call(request), []).append(index)
+            places.setdefault(digest_json([_LAYOUT, self.kind, self._prefix, *self._describe(request)]), []).append(
+                index
+            )
 
         def deliver(key: str, reply: _Reply) -> None:
             for index in places[key]:
@@ -116,123 +149,75 @@ class _Memory(Generic[_Request, _Reply]):
             return None
 
 
-class CachedTextEngine:
-    """A `TextEngine` over another and a cache. `hits` and `misses` count requests; an equal one in a batch is a hit."""
+class CachedTextEngine(_CachedEngine[TextEngine, TextRequest, TextReply]):
+    """A `TextEngine` over another and a cache."""
 
-    def __init__(self, engine: TextEngine, cache: CallCache) -> None:
-        self._engine = engine
-        prefix = engine.identity.digest()
-        self._memory: _Memory[TextRequest, TextReply] = _Memory(
-            cache,
-            lambda request: digest_json([_LAYOUT, "text", prefix, request.describe()]),
-            _encode_fields,
-            lambda data: _decode_fields(TextReply, data),
-        )
-
-    @property
-    def identity(self) -> EngineIdentity:
-        """The inner engine's."""
-        return self._engine.identity
-
-    @property
-    def hits(self) -> int:
-        return self._memory.hits
-
-    @property
-    def misses(self) -> int:
-        return self._memory.misses
+    kind = "text"
 
     def generate(
         self, requests: Sequence[TextRequest], on_reply: Callable[[int, TextReply], None] | None = None
     ) -> list[TextReply | RowFault]:
         """Return one reply or fault a request, in order; raises what the inner engine raises."""
-        return self._memory.serve(requests, self._engine.generate, on_reply)
+        return self._serve(requests, self._engine.generate, on_reply)
 
-    def close(self) -> None:
-        """Close the inner engine; the cache is its opener's."""
-        self._engine.close()
+    def _describe(self, request: TextRequest) -> list[Any]:
+        return [request.describe()]
+
+    def _encode(self, reply: TextReply) -> bytes | None:
+        return _encode_fields(reply)
+
+    def _decode(self, data: bytes) -> TextReply:
+        return _decode_fields(TextReply, data)
 
 
-class CachedSpeechEngine:
+class CachedSpeechEngine(_CachedEngine[SpeechEngine, SpeechRequest, SpeechReply]):
     """A `SpeechEngine` over another and a cache.
 
     Clips are kept as 16-bit FLAC, and a fresh clip comes back as that FLAC reads, so fresh and kept samples are equal.
     """
 
-    def __init__(self, engine: SpeechEngine, cache: CallCache) -> None:
-        self._engine = engine
-        prefix = engine.identity.digest()
-        self._memory: _Memory[SpeechRequest, SpeechReply] = _Memory(
-            cache,
-            lambda request: digest_json([_LAYOUT, "speech", prefix, request.describe()]),
-            _encode_clip,
-            _decode_clip,
-        )
-
-    @property
-    def identity(self) -> EngineIdentity:
-        """The inner engine's."""
-        return self._engine.identity
+    kind = "speech"
 
     @property
     def voices(self) -> Sequence[Voice]:
         """The inner engine's."""
         return self._engine.voices
 
-    @property
-    def hits(self) -> int:
-        return self._memory.hits
-
-    @property
-    def misses(self) -> int:
-        return self._memory.misses
-
     def synthesise(
         self, requests: Sequence[SpeechRequest], on_reply: Callable[[int, SpeechReply], None] | None = None
     ) -> list[SpeechReply | RowFault]:
         """Return one reply or fault a request, in order; raises what the inner engine raises."""
-        return self._memory.serve(requests, self._engine.synthesise, on_reply)
+        return self._serve(requests, self._engine.synthesise, on_reply)
 
-    def close(self) -> None:
-        """Close the inner engine; the cache is its opener's."""
-        self._engine.close()
+    def _describe(self, request: SpeechRequest) -> list[Any]:
+        return [request.describe()]
+
+    def _encode(self, reply: SpeechReply) -> bytes | None:
+        return _encode_clip(reply)
+
+    def _decode(self, data: bytes) -> SpeechReply:
+        return _decode_clip(data)
 
 
-class CachedRecogniser:
+class CachedRecogniser(_CachedEngine[Recogniser, RecognitionRequest, RecognitionReply]):
     """A `Recogniser` over another and a cache; audio is known by a hash of its samples."""
 
-    def __init__(self, engine: Recogniser, cache: CallCache) -> None:
-        self._engine = engine
-        prefix = engine.identity.digest()
-        self._memory: _Memory[RecognitionRequest, RecognitionReply] = _Memory(
-            cache,
-            lambda request: digest_json([_LAYOUT, "recognition", prefix, *_describe_audio(request)]),
-            _encode_fields,
-            lambda data: _decode_fields(RecognitionReply, data),
-        )
-
-    @property
-    def identity(self) -> EngineIdentity:
-        """The inner engine's."""
-        return self._engine.identity
-
-    @property
-    def hits(self) -> int:
-        return self._memory.hits
-
-    @property
-    def misses(self) -> int:
-        return self._memory.misses
+    kind = "recognition"
 
     def recognise(
         self, requests: Sequence[RecognitionRequest], on_reply: Callable[[int, RecognitionReply], None] | None = None
     ) -> list[RecognitionReply | RowFault]:
         """Return one reply or fault a request, in order; raises what the inner engine raises."""
-        return self._memory.serve(requests, self._engine.recognise, on_reply)
+        return self._serve(requests, self._engine.recognise, on_reply)
 
-    def close(self) -> None:
-        """Close the inner engine; the cache is its opener's."""
-        self._engine.close()
+    def _describe(self, request: RecognitionRequest) -> list[Any]:
+        return _describe_audio(request)
+
+    def _encode(self, reply: RecognitionReply) -> bytes | None:
+        return _encode_fields(reply)
+
+    def _decode(self, data: bytes) -> RecognitionReply:
+        return _decode_fields(RecognitionReply, data)
 
 
 def _describe_audio(request: RecognitionRequest) -> list[Any]:

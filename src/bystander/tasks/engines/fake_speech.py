@@ -80,7 +80,7 @@ class FakeSpeechEngine:
 
     @property
     def identity(self) -> EngineIdentity:
-        return EngineIdentity("speech", "fake_speech", "tones", "1")
+        return EngineIdentity("speech", "fake_speech", "tones", "1", (("voices", str(self._config.voices)),))
 
     @property
     def voices(self) -> Sequence[Voice]:

@@ -13,7 +13,7 @@ from typing import Any
 from bystander.schemas.engine_configs import LlamaCppTextConfig, OpenAiTextConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
 from bystander.schemas.errors import EngineSetupError
-from bystander.tasks.engines.openai_text import OnReply, OpenAiTextEngine
+from bystander.tasks.engines.openai_text import OnReply, OpenAiTextEngine, describe_settings
 
 _PROMPT_CACHE_MIB = 512
 """Memory for prompts that lost their slot. The server's default of 8 GiB would outgrow a laptop within a build."""
@@ -88,7 +88,7 @@ class LlamaCppTextEngine:
             name="llama_cpp",
             model=self._model.name,
             revision=model_digest or _digest_file(self._model),
-            settings=(("context_tokens", str(config.context_tokens)), ("logprobs", str(config.logprobs))),
+            settings=(("context_tokens", str(config.context_tokens)), *describe_settings(config)),
         )
         self._lock = threading.Lock()
         self._server = LlamaCppServer(config)
@@ -130,6 +130,7 @@ class LlamaCppTextEngine:
                         timeout_s=config.timeout_s,
                         max_retries=1,
                         logprobs=config.logprobs,
+                        reasoning_tokens=config.reasoning_tokens,
                     ),
                     identity=self._identity,
                     use_proxies=False,

@@ -10,11 +10,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bystander.schemas.engine_configs import OpenAiTextConfig
+from bystander.schemas.engine_configs import LlamaCppTextConfig, OpenAiTextConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
 from bystander.schemas.errors import EngineError, EngineSetupError, EngineUnavailableError
 from bystander.tasks.engines.chat_reply import (
@@ -25,6 +24,7 @@ from bystander.tasks.engines.chat_reply import (
     read_json,
     split_thinking,
 )
+from bystander.tasks.engines.request_lanes import split_into_lanes
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -91,14 +91,15 @@ class OpenAiTextEngine:
             name="openai",
             model=config.model,
             revision=config.revision,
-            settings=(("logprobs", str(config.logprobs)), ("reading", _READING_VERSION)),
+            settings=describe_settings(config),
         )
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._client: AsyncOpenAI | None = None
         self._in_flight = asyncio.Semaphore(config.max_in_flight)
-        self._logprobs_offered = config.logprobs
+        # A reasoning model's first token is a thought: its log-probabilities say nothing about the answer.
+        self._logprobs_offered = config.logprobs and not config.reasoning_tokens
         self._closed = False
 
     @property
@@ -245,9 +246,10 @@ class OpenAiTextEngine:
     async def _write(self, request: TextRequest, schema: Mapping[str, Any] | None) -> TextReply | RowFault:
         """Ask, and ask once more if the answer cannot be read."""
         fault = RowFault("unparsable_reply")
+        options = _writing_options(request, schema, self._config.reasoning_tokens)
         prompt_tokens = completion_tokens = 0
         for attempt in range(2):
-            answer = await self._ask(request, _writing_options(request, schema), repair=attempt > 0, schema=schema)
+            answer = await self._ask(request, options, repair=attempt > 0, schema=schema)
             if isinstance(answer, RowFault):
                 return answer
             prompt_tokens += answer.prompt_tokens
@@ -258,7 +260,7 @@ class OpenAiTextEngine:
                 fault = RowFault("unparsable_reply", "the reply is a loop of white space", raw)
                 continue
             if answer.finish_reason == "length":
-                return RowFault("reply_too_long", f"the reply does not end within {request.max_tokens} tokens", raw)
+                return RowFault("reply_too_long", f"the reply does not end within {options['max_tokens']} tokens", raw)
             if not text:
                 return RowFault("empty_reply", "the model answered nothing", raw)
             try:
@@ -341,21 +343,16 @@ class OpenAiTextEngine:
         return f"put a valid one into the environment variable {self._config.api_key_env}"
 
 
-def split_into_lanes(requests: Sequence[TextRequest], lanes: int) -> list[deque[int]]:
-    """Return the requests' positions, ordered by their prompts and cut into at most `lanes` runs of like length.
-
-    A lane has one request in flight at a time. So neighbours, whose prompts begin alike, follow each other in the same
-    slot of the server, where the beginning is computed already; sent all at once they would make every slot compute it.
-    """
-    ordered = sorted(range(len(requests)), key=lambda i: [(m.role, m.content) for m in requests[i].messages])
-    count = min(lanes, len(ordered))
-    bounds = [len(ordered) * lane // count for lane in range(count + 1)]
-    return [deque(ordered[start:end]) for start, end in pairwise(bounds)]
+def describe_settings(config: OpenAiTextConfig | LlamaCppTextConfig) -> tuple[tuple[str, str], ...]:
+    """Return the settings of an engine's identity that this client has a part in."""
+    settings = (("logprobs", str(config.logprobs)), ("reading", _READING_VERSION))
+    thinking = (("reasoning_tokens", str(config.reasoning_tokens)),) if config.reasoning_tokens else ()
+    return settings + thinking
 
 
-def _writing_options(request: TextRequest, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+def _writing_options(request: TextRequest, schema: Mapping[str, Any] | None, reasoning_tokens: int) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "max_tokens": request.max_tokens,
+        "max_tokens": request.max_tokens + reasoning_tokens,
         "temperature": 0.0 if request.options else request.temperature,
         "top_p": request.top_p,
     }

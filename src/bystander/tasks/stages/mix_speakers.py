@@ -128,8 +128,8 @@ class _Surroundings:
 
     def __init__(self, params: MixSpeakers) -> None:
         self._params = params
-        self._responses = _list(params.room_responses, "room_responses")
-        self._noises = _list(params.noises, "noises")
+        self._responses = _list(params, "room_responses")
+        self._noises = _list(params, "noises")
         self._load = lru_cache(maxsize=32)(load_clip)
 
     def apply(self, speech: Samples, row_id: str, build_seed: int) -> Samples:
@@ -138,18 +138,32 @@ class _Surroundings:
         if self._responses:
             rng = make_rng(build_seed, row_id, NAME, "room")
             path = self._responses[int(rng.integers(len(self._responses)))]
-            speech = apply_room(speech, self._load(path, f"{NAME}.room_responses", rate))
+            speech = apply_room(speech, self._load(path, f"stages.{NAME}.room_responses", rate))
         if self._noises:
             rng = make_rng(build_seed, row_id, NAME, "noise")
             path = self._noises[int(rng.integers(len(self._noises)))]
-            noise = self._load(path, f"{NAME}.noises", rate)
+            noise = self._load(path, f"stages.{NAME}.noises", rate)
             low, high = sorted(self._params.noise_snr_db)
             speech = add_noise(speech, noise, float(rng.uniform(low, high)), int(rng.integers(len(noise))))
         return speech
 
 
-def _list(folder: str | None, setting: str) -> tuple[Path, ...]:
-    return () if folder is None else list_clips(folder, f"{NAME}.{setting}")
+def list_surroundings(params: MixSpeakers) -> list[tuple[str, Path]]:
+    """Return all room responses and noises, each with its setting and its path in that folder.
+
+    Raises:
+        ConfigError: a folder is missing, or holds no audio file.
+    """
+    return [
+        (f"{setting}/{path.relative_to(getattr(params, setting)).as_posix()}", path)
+        for setting in ("room_responses", "noises")
+        for path in _list(params, setting)
+    ]
+
+
+def _list(params: MixSpeakers, setting: str) -> tuple[Path, ...]:
+    folder: str | None = getattr(params, setting)
+    return () if folder is None else list_clips(folder, f"stages.{NAME}.{setting}")
 
 
 STAGE = Stage(
@@ -161,4 +175,5 @@ STAGE = Stage(
     run=mix_speakers,
     params_type=MixSpeakers,
     uses=_USES,
+    list_files=list_surroundings,
 )

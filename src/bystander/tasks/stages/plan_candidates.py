@@ -168,6 +168,27 @@ def plan_wave(candidates: pa.Table, used: npt.NDArray[np.bool_], wanted: Mapping
     return np.sort(np.concatenate(chosen)) if chosen else np.empty(0, np.int64)
 
 
+def plan_odd_rows(
+    candidates: pa.Table,
+    used: npt.NDArray[np.bool_],
+    got: Mapping[str, int],
+    scenarios: Sequence[str],
+    pairs: int,
+    surplus: float,
+) -> npt.NDArray[np.int64]:
+    """Return the indices of candidates for rows that any scenario may give, ascending; none where there are no such.
+
+    `pairs` rows over the scenarios seldom come out even, and it is open which of them have the odd rows. They are
+    sought in some scenarios first; this is for when those have no more candidates. `got` are the rows chosen so far.
+    """
+    share, odd = divmod(pairs, len(scenarios))
+    left = odd - sum(got.get(scenario, 0) > share for scenario in scenarios)
+    if left <= 0:
+        return np.empty(0, np.int64)
+    wanted = {scenario: 1 for scenario in scenarios if got.get(scenario, 0) == share}
+    return plan_wave(candidates, used, wanted)[: math.ceil(left * surplus)]
+
+
 def take_candidates(queries: pa.Table, candidates: pa.Table, indices: npt.NDArray[np.int64]) -> pa.Table:
     """Return the `CANDIDATE` rows of the chosen candidates: their queries (a `QUERY` table) and draw numbers."""
     chosen = candidates.take(pa.array(indices, pa.int64()))

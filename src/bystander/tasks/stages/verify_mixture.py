@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
-from bystander.schemas.arrays import list_rows
-from bystander.schemas.engines import EmbeddingRequest, RowFault
+from bystander.schemas.engines import EmbeddingRequest
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.tpi import CHECKED, MIXED
 from bystander.schemas.tpi_params import VerifySpeakers
 from bystander.tasks.audio.coding import decode_audio
 from bystander.tasks.audio.speech_checks import count_spoken_characters
-from bystander.tasks.metrics.speaker_similarity import SimilarityRule, judge_similarity, measure_similarities
+from bystander.tasks.metrics.speaker_similarity import SimilarityRule
+from bystander.tasks.stages.speaker_verdicts import judge_rows
 
 NAME = "verify_mixture"
-_BATCH_ROWS = 64  # decoded audio of so many rows is held at once
 _USES = ("n_speakers", "primary_text", "third_party_text", "audio", "segments")
 _RULE = SimilarityRule(
     column="mixture_similarity",
@@ -44,20 +44,11 @@ def verify_mixture(rows: pa.Table, context: StageContext) -> StageOutput:
     Raises:
         EngineError: the verifier as a whole failed.
     """
-    params = cast(VerifySpeakers, context.params)
-    used = rows.select(_USES)
-    outcomes: list[dict[str, Any] | RowFault] = []
-    for start in range(0, len(rows), _BATCH_ROWS):
-        batch = list_rows(used.slice(start, _BATCH_ROWS))
-        similarities = measure_similarities([_split_mixture(row) for row in batch], context.verifier)
-        outcomes += [
-            judge_similarity(similarity, row["n_speakers"], params, _RULE)
-            for row, similarity in zip(batch, similarities, strict=True)
-        ]
+    outcomes = judge_rows(rows.select(_USES), context, _split_mixture, _RULE)
     return split_rows(NAME, rows, outcomes, CHECKED)
 
 
-def _split_mixture(row: dict[str, Any]) -> tuple[EmbeddingRequest, EmbeddingRequest]:
+def _split_mixture(row: Mapping[str, Any]) -> tuple[EmbeddingRequest, EmbeddingRequest]:
     samples, rate = decode_audio(row["audio"]["bytes"])
     first, last = row["segments"][0], row["segments"][-1]
     if row["n_speakers"] == 1:

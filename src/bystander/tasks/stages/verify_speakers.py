@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
-from bystander.schemas.arrays import list_rows
-from bystander.schemas.engines import EmbeddingRequest, RowFault
+from bystander.schemas.engines import EmbeddingRequest
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.tpi import SYNTHESISED, VERIFIED
 from bystander.schemas.tpi_params import VerifySpeakers
 from bystander.tasks.audio.coding import decode_audio
-from bystander.tasks.metrics.speaker_similarity import SimilarityRule, judge_similarity, measure_similarities
+from bystander.tasks.metrics.speaker_similarity import SimilarityRule
+from bystander.tasks.stages.speaker_verdicts import judge_rows
 
 NAME = "verify_speakers"
-_BATCH_ROWS = 64  # decoded audio of so many rows is held at once
 _USES = ("n_speakers", "tracks")
 _RULE = SimilarityRule(
     column="track_similarity",
@@ -40,20 +40,11 @@ def verify_speakers(rows: pa.Table, context: StageContext) -> StageOutput:
     Raises:
         EngineError: the verifier as a whole failed.
     """
-    params = cast(VerifySpeakers, context.params)
-    used = rows.select(_USES)
-    outcomes: list[dict[str, Any] | RowFault] = []
-    for start in range(0, len(rows), _BATCH_ROWS):
-        batch = list_rows(used.slice(start, _BATCH_ROWS))
-        similarities = measure_similarities([_list_clips(row) for row in batch], context.verifier)
-        outcomes += [
-            judge_similarity(similarity, row["n_speakers"], params, _RULE)
-            for row, similarity in zip(batch, similarities, strict=True)
-        ]
+    outcomes = judge_rows(rows.select(_USES), context, _list_clips, _RULE)
     return split_rows(NAME, rows, outcomes, VERIFIED)
 
 
-def _list_clips(row: dict[str, Any]) -> tuple[EmbeddingRequest, EmbeddingRequest]:
+def _list_clips(row: Mapping[str, Any]) -> tuple[EmbeddingRequest, EmbeddingRequest]:
     decoded = [EmbeddingRequest(*decode_audio(track["audio"])) for track in row["tracks"]]
     if row["n_speakers"] != 1:
         return decoded[0], decoded[1]

@@ -1,0 +1,24 @@
+"""When a published build counts as made of the same things."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from bystander.schemas.config import load_config
+from bystander.schemas.engines import EngineIdentity
+from bystander.tasks.publish_tpi import StageRuns, digest_content
+
+
+def digest(revision: str = "1", pack: str = "p", taxonomy: str = "t") -> str:
+    environment: Any = SimpleNamespace(
+        engine=lambda role: SimpleNamespace(identity=EngineIdentity(role, "e", "m", revision)),
+        pack=SimpleNamespace(digest=pack),
+        taxonomy=SimpleNamespace(digest=lambda: taxonomy),
+    )
+    return digest_content(load_config("fake"), environment, StageRuns([]), ["row-1"])
+
+
+def test_engines_pack_and_taxonomy_that_the_files_name_are_part_of_the_content() -> None:
+    assert digest() == digest()
+    assert len({digest(), digest(revision="2"), digest(pack="q"), digest(taxonomy="u")}) == 4
