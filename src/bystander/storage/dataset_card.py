@@ -231,16 +231,16 @@ def _list_origins(manifest: BuildManifest) -> list[str]:
     names = {engine.name for engine in (writer, judge) if engine is not None}
     if names <= {"playbook"}:
         made = (
-            "`primary_complete`, `third_party_text`, `label`, `kind`, `reply` and the two scores were authored together, "
-            "line by line, in the playbook: the labels are what the lines were written for."
+            "`primary_complete`, `third_party_text`, `label`, `kind`, `reply` and the two scores were authored "
+            "together, line by line, in the playbook: the labels are what the lines were written for."
         )
     elif names <= {"playbook", *_STAND_INS}:
         made = "Texts, labels, replies and scores are stand-ins that mean nothing."
     else:
         made = (
             "Machine-made: `primary_complete`, `third_party_text` and `reply` were written by the writer's model; "
-            "`label`, `kind`, `label_score`, `realism_score` and `ambiguity_score` are the judge's. Rules and thresholds "
-            "filtered them; no person chose or checked a label."
+            "`label`, `kind`, `label_score`, `realism_score` and `ambiguity_score` are the judge's. Rules and "
+            "thresholds filtered them; no person chose or checked a label."
         )
     margin_s = manifest.config.get("stages", {}).get("synthesise_speech", {}).get("trim_margin_s")
     around = f" Segments keep {1000 * margin_s:g} ms on either side of the speech that was found." if margin_s else ""
