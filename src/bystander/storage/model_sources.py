@@ -12,7 +12,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -200,7 +200,7 @@ def _watch_folder(folder: Path, report: ReportBytes) -> Iterator[None]:
 
     def watch() -> None:
         while not done.wait(_POLL_S):
-            report(_measure_folder(folder))
+            report(measure_folder(folder))
 
     thread = threading.Thread(target=watch, name="watch-download", daemon=True)
     thread.start()
@@ -209,16 +209,16 @@ def _watch_folder(folder: Path, report: ReportBytes) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-    report(_measure_folder(folder))
+    report(measure_folder(folder))
 
 
-def _measure_folder(folder: Path) -> int:
+def measure_folder(folder: Path) -> int:
+    """Return the bytes of all files below a folder in which another process may be adding and removing at this moment."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue  # moved or removed while we looked
+    for parent, _, names in os.walk(folder):  # passes over folders that are gone when it gets there
+        for name in names:
+            with suppress(OSError):
+                total += Path(parent, name).stat().st_size
     return total
 
 
