@@ -213,7 +213,7 @@ def _watch_folder(folder: Path, report: ReportBytes) -> Iterator[None]:
 
 
 def measure_folder(folder: Path) -> int:
-    """Return the bytes of all files below a folder in which another process may be adding and removing at this moment."""
+    """Return the bytes of all files below a folder in which another process may be adding and removing."""
     total = 0
     for parent, _, names in os.walk(folder):  # passes over folders that are gone when it gets there
         for name in names:
