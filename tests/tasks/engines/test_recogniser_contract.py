@@ -29,7 +29,6 @@ from bystander.schemas.engines import (
     SpeechReply,
     SpeechRequest,
 )
-from bystander.schemas.errors import ModelStoreError
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_speech import (
     FakeRecogniser,
@@ -68,11 +67,8 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
         recogniser = FakeRecogniser(FakeRecogniserConfig())
         reply = _speak(FakeSpeechEngine(FakeSpeechConfig()), "fake_01")
     else:
-        try:
-            recogniser = FasterWhisperRecogniser(FasterWhisperConfig(), ModelStore().resolve)
-            reply = _speak(KokoroSpeechEngine(KokoroSpeechConfig(), ModelStore().resolve), "am_michael")
-        except ModelStoreError as exc:
-            pytest.skip(str(exc))
+        recogniser = FasterWhisperRecogniser(FasterWhisperConfig(), ModelStore().resolve)
+        reply = _speak(KokoroSpeechEngine(KokoroSpeechConfig(), ModelStore().resolve), "am_michael")
     yield Case(recogniser, reply.samples, reply.sampling_rate)
     recogniser.close()
 

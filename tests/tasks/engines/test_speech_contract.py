@@ -10,7 +10,7 @@ import pytest
 
 from bystander.schemas.engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.schemas.engines import RowFault, SpeechEngine, SpeechReply, SpeechRequest
-from bystander.schemas.errors import EngineSetupError, ModelStoreError
+from bystander.schemas.errors import EngineSetupError
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine
 from bystander.tasks.engines.kokoro import (
@@ -30,10 +30,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[SpeechEngine]:
     if request.param == "fake":
         opened = FakeSpeechEngine(FakeSpeechConfig())
     else:
-        try:
-            opened = KokoroSpeechEngine(KokoroSpeechConfig(), ModelStore().resolve)
-        except ModelStoreError as exc:
-            pytest.skip(str(exc))
+        opened = KokoroSpeechEngine(KokoroSpeechConfig(), ModelStore().resolve)
     yield opened
     opened.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +14,11 @@ from bystander.schemas.engine_configs import FakeTextConfig, LlamaCppTextConfig,
 from bystander.schemas.engines import EngineIdentity, Message, RowFault, TextEngine, TextReply, TextRequest
 from bystander.schemas.taxonomy import Scenario, ScenarioExample, Taxonomy
 from bystander.schemas.text_tasks import NO, YES
+from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_text import FakeTextEngine
+from bystander.tasks.engines.llama_cpp import LlamaCppTextEngine
 from bystander.tasks.engines.openai_text import OpenAiTextEngine
+from bystander.tasks.engines.playbook import PlaybookTextEngine
 
 WRITTEN = {
     "type": "object",
@@ -86,11 +88,7 @@ def _open_fake() -> Iterator[Case]:
 
 
 def _open_playbook() -> Iterator[Case]:
-    try:
-        module = importlib.import_module("bystander.tasks.engines.playbook")
-    except ModuleNotFoundError:
-        pytest.skip("no playbook engine here")
-    yield Case(module.PlaybookTextEngine())
+    yield Case(PlaybookTextEngine())
 
 
 def _open_openai() -> Iterator[Case]:
@@ -101,14 +99,8 @@ def _open_openai() -> Iterator[Case]:
 
 
 def _open_llama_cpp() -> Iterator[Case]:
-    try:
-        store = importlib.import_module("bystander.storage.model_store").ModelStore()
-    except ModuleNotFoundError:
-        pytest.skip("no model store here")
-    from bystander.tasks.engines.llama_cpp import LlamaCppTextEngine
-
     config = LlamaCppTextConfig(model="smollm2-135m-instruct-q4_1", slots=2, context_tokens=512)
-    engine = LlamaCppTextEngine(config, store.resolve)
+    engine = LlamaCppTextEngine(config, ModelStore().resolve)
     yield Case(engine, exact=False)
     engine.close()
 

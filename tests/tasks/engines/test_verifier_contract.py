@@ -25,7 +25,6 @@ from bystander.schemas.engines import (
     SpeechReply,
     SpeechRequest,
 )
-from bystander.schemas.errors import ModelStoreError
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine, FakeVerifier
 from bystander.tasks.engines.kokoro import KokoroSpeechEngine
@@ -52,11 +51,8 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
         verifier, speech = FakeVerifier(FakeVerifierConfig()), FakeSpeechEngine(FakeSpeechConfig())
         voices = ("fake_02", "fake_03")
     else:
-        try:
-            verifier = OnnxSpeakerVerifier(OnnxVerifierConfig(), ModelStore().resolve)
-            speech = KokoroSpeechEngine(KokoroSpeechConfig(), ModelStore().resolve)
-        except ModelStoreError as exc:
-            pytest.skip(str(exc))
+        verifier = OnnxSpeakerVerifier(OnnxVerifierConfig(), ModelStore().resolve)
+        speech = KokoroSpeechEngine(KokoroSpeechConfig(), ModelStore().resolve)
         voices = ("af_heart", "am_onyx")
     lines = (
         ("What is the weather like in Paris tomorrow?", voices[0]),

@@ -8,11 +8,10 @@ from bystander.schemas.engine_configs import FakeRecogniserConfig, FakeSpeechCon
 from bystander.schemas.tpi import CHECKED, SCORED, VOICED
 from bystander.schemas.tpi_params import TpiStages
 from bystander.tasks.audio.coding import decode_audio
+from bystander.tasks.engines import fake_speech as fakes
 from bystander.tasks.stages import get_stage
 from scripted_engines import make_context
 from tpi_rows import make_rows
-
-fakes = pytest.importorskip("bystander.tasks.engines.fake_speech")
 
 TEXTS = [
     ("Could you set the oven to...", "Wait, it should be fifty degrees lower."),
