@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiTrainConfig
 from bystander.schemas.engine_configs import EngineConfigs
-from bystander.schemas.engines import EngineRole
+from bystander.schemas.engines import CallCache, EngineRole
 from bystander.schemas.identity import digest_json
 from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
@@ -131,18 +131,21 @@ class StageEnvironment:
     def _open(self, role: EngineRole) -> Any:
         resolve = ModelStore().resolve
         configs = self.job.engines
-        engine: Any
         if role in ("writer", "judge"):
             text = configs.writer if role == "writer" or configs.judge is None else configs.judge
-            engine = open_text_engine(text, resolve, _find_model_digest)
-            return engine if text.engine in _INSTANT else CachedTextEngine(engine, self._open_cache())
+            return self._remember(CachedTextEngine, open_text_engine(text, resolve, _find_model_digest), text.engine)
         if role == "speech":
-            engine = open_speech_engine(configs.speech, resolve)
-            return engine if configs.speech.engine in _INSTANT else CachedSpeechEngine(engine, self._open_cache())
+            return self._remember(
+                CachedSpeechEngine, open_speech_engine(configs.speech, resolve), configs.speech.engine
+            )
         if role == "recogniser":
-            engine = open_recogniser(configs.recogniser, resolve)
-            return engine if configs.recogniser.engine in _INSTANT else CachedRecogniser(engine, self._open_cache())
+            recogniser = open_recogniser(configs.recogniser, resolve)
+            return self._remember(CachedRecogniser, recogniser, configs.recogniser.engine)
         return open_verifier(configs.verifier, resolve)
+
+    def _remember(self, cached: Callable[[Any, CallCache], Any], engine: Any, kind: str) -> Any:
+        """Return the engine behind the call cache, unless it is faster than the cache."""
+        return engine if kind in _INSTANT else cached(engine, self._open_cache())
 
     def _open_cache(self) -> SqliteCallCache:
         if self._cache is None:
