@@ -62,7 +62,7 @@ class LabelActionability(Params):
     min_score: float = Field(0.0, ge=0, le=1)
     """Rows whose label is less probable than this are rejected as `uncertain_label`."""
     thresholds: dict[str, Annotated[float, Field(gt=0, lt=1)]] = Field(default_factory=dict)
-    """Class key to the probability of Yes from which it is chosen, for a judge that is biased; 0.5 where none is given.
+    """Class key to the probability from which it is chosen, for a judge that is biased; 0.5 where none is given.
 
     Scores are shifted in log-odds so that the threshold becomes 0.5; `min_score` is compared with the shifted score.
     """
