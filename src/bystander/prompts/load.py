@@ -23,7 +23,7 @@ from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.packs import PackClass
-from bystander.schemas.text_tasks import LABEL_KIND, NO, TASKS, TWO_OPTION_TASKS, YES
+from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, NO, TASKS, TWO_OPTION_TASKS, YES
 
 MANIFEST_NAME = "pack.yaml"
 MAX_FILE_BYTES = 64 * 1024
@@ -175,8 +175,8 @@ def _parse_manifest(text: str, where: str) -> PackManifest:
 
 
 def _check_tasks(manifest: PackManifest, where: str) -> None:
-    known = {task.name: task for task in TASKS}
-    needed = set(known) - (set() if manifest.has_kinds else {LABEL_KIND.name})
+    known = {task.name: task for task in (*TASKS, *JUDGE_TASKS)}
+    needed = {task.name for task in TASKS} - (set() if manifest.has_kinds else {LABEL_KIND.name})
     if unknown := sorted(set(manifest.tasks) - set(known)):
         raise PackError(f"{where}: {MANIFEST_NAME}: tasks: unknown {', '.join(unknown)}; known are {', '.join(known)}")
     if missing := sorted(needed - set(manifest.tasks)):

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bystander.schemas.packs import PackClass
-from bystander.schemas.text_tasks import TASKS
+from bystander.schemas.text_tasks import JUDGE_TASKS, TASKS
 
-PROMPT_VARIABLES: dict[str, frozenset[str]] = {task.name: task.variables for task in TASKS}
+PROMPT_VARIABLES: dict[str, frozenset[str]] = {task.name: task.variables for task in (*TASKS, *JUDGE_TASKS)}
 """Variables that a template of a task may use, by task.
 
 Stages pass some of them as objects: `scenario` has `key`, `category`, `definition`, `examples` (each with `primary`,

@@ -142,3 +142,82 @@ class EngineConfigs(Params):
     speech: SpeechEngineConfig
     recogniser: RecogniserConfig
     verifier: VerifierConfig
+
+
+# ---- systems that are evaluated -----------------------------------------------------------------------------
+
+
+class PredictionsConfig(EngineConfig):
+    """Replies that some system gave elsewhere, read from a JSONL or Parquet file with the columns `id` and `reply`."""
+
+    engine: Literal["predictions"] = "predictions"
+    path: str
+    """File, glob or fsspec URL."""
+
+
+class StandInConfig(EngineConfig):
+    """No model: replies whose scores are known beforehand, to see that the bench and the judges measure.
+
+    `policy` gives the bench's own reply. `transcript` writes to the concatenated transcript as one speaker's, which a
+    system without ears would do: it answers both twins of a pair alike. `ignore_second` writes as if the second text
+    had not been said.
+    """
+
+    engine: Literal["stand_in"] = "stand_in"
+    kind: Literal["policy", "transcript", "ignore_second"]
+    writer: TextEngineConfig | None = None
+    """Who writes; `policy` needs none."""
+
+
+class OpenAiAudioConfig(EngineConfig):
+    """A chat endpoint that takes `input_audio`: vLLM serving an audio model, gpt-4o-audio and others."""
+
+    SPEED_ONLY = frozenset({"base_url", "api_key_env", "max_in_flight", "timeout_s", "max_retries"})
+    engine: Literal["openai_audio"] = "openai_audio"
+    base_url: str
+    model: str
+    revision: str = ""
+    api_key_env: str | None = None
+    system_prompt: str = ""
+    """Sent as the system message where not empty; the same for every row."""
+    user_prompt: str = ""
+    """Text sent beside the clip, for models that want some."""
+    sampling_rate: int | None = Field(None, ge=8000)
+    """Rate that clips are resampled to; null sends them as they are."""
+    text_only: bool = True
+    """Whether `modalities: ["text"]` is sent, which OpenAI's own audio models need to answer in text."""
+    extra_body: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    """Further fields of the request's body that a server wants."""
+    max_tokens: int = Field(512, ge=1)
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_in_flight: int = Field(16, ge=1)
+    timeout_s: float = Field(120.0, gt=0)
+    max_retries: int = Field(5, ge=0)
+
+
+class TransformersAudioConfig(EngineConfig):
+    """A model that `transformers` loads, on this machine; needs the extra `transformers`."""
+
+    SPEED_ONLY = frozenset({"device", "batch_size"})
+    engine: Literal["transformers_audio"] = "transformers_audio"
+    model: str
+    """Folder of the model, or its name on a hub."""
+    revision: str = ""
+    system_prompt: str = ""
+    user_prompt: str = ""
+    max_tokens: int = Field(512, ge=1)
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str = "auto"
+    batch_size: int = Field(1, ge=1)
+
+
+CandidateConfig = Annotated[
+    PredictionsConfig | StandInConfig | OpenAiAudioConfig | TransformersAudioConfig, Field(discriminator="engine")
+]
+
+
+class EvaluationEngines(Params):
+    """The engines of one stage job of an evaluation: a system that answers, or a judge."""
+
+    candidate: CandidateConfig | None = None
+    judge: TextEngineConfig | None = None

@@ -20,8 +20,9 @@ from bystander.schemas.identity import digest_json
 Samples = npt.NDArray[np.float32]
 """Mono audio: shape (n,), float32, range [-1, 1]."""
 
-EngineRole = Literal["writer", "judge", "speech", "recogniser", "verifier"]
-"""What an engine is used for: `writer` writes texts, `judge` filters and scores them (it may be a reasoning model)."""
+EngineRole = Literal["writer", "judge", "speech", "recogniser", "verifier", "candidate"]
+"""What an engine is used for: `writer` writes texts, `judge` filters and scores them (it may be a reasoning model);
+`candidate` is a system that is evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +265,45 @@ class SpeakerVerifier(Protocol):
     def embed(self, requests: Sequence[EmbeddingRequest]) -> list[npt.NDArray[np.float32] | RowFault]:
         """Return embeddings of shape (d,), float32, L2 norm 1."""
         ...
+
+    def close(self) -> None: ...
+
+
+# ---- systems that are evaluated -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """A clip that a voice assistant is to answer.
+
+    `id` and `variables` say which row of a bench it is and what was said in it. A model that is evaluated must not see
+    them: only stand-ins, which are no models, and files of predictions read them.
+    """
+
+    id: str
+    samples: Samples
+    sampling_rate: int
+    seed: int
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReply:
+    """What a voice assistant answered, as text."""
+
+    text: str
+
+
+@runtime_checkable
+class CandidateEngine(Protocol):
+    """A voice assistant that hears one turn and answers it."""
+
+    @property
+    def identity(self) -> EngineIdentity: ...
+
+    def answer(
+        self, requests: Sequence[AnswerRequest], on_reply: Callable[[int, AnswerReply], None] | None = None
+    ) -> list[AnswerReply | RowFault]: ...
 
     def close(self) -> None: ...
 

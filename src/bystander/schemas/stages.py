@@ -10,7 +10,15 @@ from typing import Any, cast
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
-from bystander.schemas.engines import EngineRole, Recogniser, RowFault, SpeakerVerifier, SpeechEngine, TextEngine
+from bystander.schemas.engines import (
+    CandidateEngine,
+    EngineRole,
+    Recogniser,
+    RowFault,
+    SpeakerVerifier,
+    SpeechEngine,
+    TextEngine,
+)
 from bystander.schemas.errors import StageContractError
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import Taxonomy
@@ -59,6 +67,10 @@ class StageContext:
     @property
     def verifier(self) -> SpeakerVerifier:
         return cast(SpeakerVerifier, self.engines["verifier"])
+
+    @property
+    def candidate(self) -> CandidateEngine:
+        return cast(CandidateEngine, self.engines["candidate"])
 
 
 @dataclass(frozen=True, slots=True)

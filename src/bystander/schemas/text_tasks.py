@@ -40,6 +40,32 @@ WRITE_ONE_SPEAKER_REPLY = TextTask("write_one_speaker_reply", frozenset({"primar
 SCORE_AMBIGUITY = TextTask("score_ambiguity", frozenset({"primary", "third_party"}))
 """Options 1 to 5: how plausibly is the concatenated transcript one person talking? The score is their expectation."""
 
+_JUDGED = frozenset({"primary", "third_party", "class", "answer"})
+JUDGE_STRATEGY = TextTask("judge_strategy", _JUDGED, ("rationale",))
+"""Two speakers: `score` 1 if the answer follows the policy of `class`, else 0, and a rationale."""
+
+JUDGE_ONE_SPEAKER_STRATEGY = TextTask(
+    "judge_one_speaker_strategy", frozenset({"primary", "third_party", "answer"}), ("rationale",)
+)
+"""One speaker: `score` 1 if the answer wrongly takes part of what was said for another person's, else 0."""
+
+JUDGE_HELPFULNESS = TextTask("judge_helpfulness", _JUDGED, ("rationale",))
+"""Two speakers: `score` 1 to 5, how well the answer serves the user."""
+
+JUDGE_ONE_SPEAKER_HELPFULNESS = TextTask(
+    "judge_one_speaker_helpfulness", frozenset({"primary", "third_party", "answer"}), ("rationale",)
+)
+"""One speaker: `score` 1 to 5, how well the answer serves what the one user wants in the end."""
+
+JUDGE_TASKS: tuple[TextTask, ...] = (
+    JUDGE_STRATEGY,
+    JUDGE_ONE_SPEAKER_STRATEGY,
+    JUDGE_HELPFULNESS,
+    JUDGE_ONE_SPEAKER_HELPFULNESS,
+)
+"""Rubrics of the evaluation: a pack without them builds data, but scores no system. Their replies also have an integer
+`score`."""
+
 TASKS: tuple[TextTask, ...] = (
     WRITE_INTERRUPTION,
     CHECK_REALISM,

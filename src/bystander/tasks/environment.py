@@ -10,8 +10,10 @@ from typing import Any
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiTrainConfig
-from bystander.schemas.engine_configs import EngineConfigs
+from bystander.schemas.engine_configs import EngineConfigs, EvaluationEngines
 from bystander.schemas.engines import CallCache, EngineRole
+from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.evaluate_config import EvaluateTpiConfig, EvaluationStages
 from bystander.schemas.identity import digest_json
 from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
@@ -30,14 +32,14 @@ _INSTANT = frozenset({"playbook", "fake_text", "fake_speech", "fake_recogniser",
 
 
 class StageJob(Params):
-    """All that a worker needs to run any stage of a build: plain data, sent with every task."""
+    """All that a worker needs to run any stage of a build or an evaluation: plain data, sent with every task."""
 
     store: str
     build_seed: int
     pack: str
     taxonomy: str | None
-    stages: TpiStages
-    engines: EngineConfigs
+    stages: TpiStages | EvaluationStages
+    engines: EngineConfigs | EvaluationEngines
 
     @classmethod
     def of(cls, config: TpiTrainConfig) -> StageJob:
@@ -49,6 +51,18 @@ class StageJob(Params):
             taxonomy=config.taxonomy,
             stages=config.stages,
             engines=config.engines,
+        )
+
+    @classmethod
+    def of_evaluation(cls, config: EvaluateTpiConfig, engines: EvaluationEngines) -> StageJob:
+        """Return the job of one system's answers, or of one judge's verdicts."""
+        return cls(
+            store=config.store,
+            build_seed=config.seed,
+            pack=config.pack,
+            taxonomy=None,
+            stages=config.stages,
+            engines=engines,
         )
 
 
@@ -82,7 +96,8 @@ class StageEnvironment:
         """
         with self._lock:
             if role not in self._engines:
-                if role == "judge" and self.job.engines.judge in (None, self.job.engines.writer):
+                configs = self.job.engines
+                if role == "judge" and isinstance(configs, EngineConfigs) and configs.judge in (None, configs.writer):
                     self._engines[role] = self.engine("writer")
                 else:
                     self._engines[role] = self._open(role)
@@ -100,10 +115,10 @@ class StageEnvironment:
     def list_model_files(self) -> tuple[ModelFileInfo, ...]:
         """Return the files of the model store that the configured engines load, for the manifest and the card."""
         manifest = load_manifest()
-        configs = self.job.engines
+        configs = [getattr(self.job.engines, role) for role in type(self.job.engines).model_fields]
         names = {
             config.model
-            for config in (configs.writer, configs.judge, configs.speech, configs.recogniser, configs.verifier)
+            for config in configs
             if config is not None and hasattr(config, "model") and config.model in manifest.models
         }
         return tuple(
@@ -130,18 +145,18 @@ class StageEnvironment:
 
     def _open(self, role: EngineRole) -> Any:
         resolve = ModelStore().resolve
-        configs = self.job.engines
+        config = getattr(self.job.engines, role, None)
+        if config is None:
+            raise EngineSetupError(f"no engine is configured for the role {role!r}")
         if role in ("writer", "judge"):
-            text = configs.writer if role == "writer" or configs.judge is None else configs.judge
-            return self._remember(CachedTextEngine, open_text_engine(text, resolve, _find_model_digest), text.engine)
-        if role == "speech":
             return self._remember(
-                CachedSpeechEngine, open_speech_engine(configs.speech, resolve), configs.speech.engine
+                CachedTextEngine, open_text_engine(config, resolve, _find_model_digest), config.engine
             )
+        if role == "speech":
+            return self._remember(CachedSpeechEngine, open_speech_engine(config, resolve), config.engine)
         if role == "recogniser":
-            recogniser = open_recogniser(configs.recogniser, resolve)
-            return self._remember(CachedRecogniser, recogniser, configs.recogniser.engine)
-        return open_verifier(configs.verifier, resolve)
+            return self._remember(CachedRecogniser, open_recogniser(config, resolve), config.engine)
+        return open_verifier(config, resolve)
 
     def _remember(self, cached: Callable[[Any, CallCache], Any], engine: Any, kind: str) -> Any:
         """Return the engine behind the call cache, unless it is faster than the cache."""
