@@ -14,9 +14,9 @@ the reply should take the whole transcript as that speaker's."""
 TESTS: tuple[TestName, ...] = ("tpi_test", "janus_test")
 
 MetricName = Literal["rsf", "oh"]
-"""`rsf`, response strategy following: 0 or 1. On TPI-Test, 1 if the reply follows the strategy of the row's label (higher
-is better); on Janus-Test, 1 if the reply wrongly infers another speaker (lower is better). `oh`, overall helpfulness: 1
-to 5, higher is better. Source: TPI paper, section 4.2."""
+"""`rsf`, response strategy following: 0 or 1. On TPI-Test, 1 if the reply follows the strategy of the row's label
+(higher is better); on Janus-Test, 1 if the reply wrongly infers another speaker (lower is better). `oh`, overall
+helpfulness: 1 to 5, higher is better. Source: TPI paper, section 4.2."""
 METRICS: tuple[MetricName, ...] = ("rsf", "oh")
 
 _FROM_BENCH = (
