@@ -82,6 +82,22 @@ def fail(run: Run, *arguments: object) -> str:
         ),
         (["--set", "targets.labels={urgent: 3}"], "pack 'reference' has no class urgent; it has actionable, ignorable"),
         (["--set", "targets.labels={actionable: 0}"], "targets: Value error, labels: counts must not be negative"),
+        (
+            ["--set", "stages.label_actionability.thresholds={urgent: 0.6}"],
+            "stages.label_actionability.thresholds: pack 'reference' has no class urgent; it has actionable, ignorable, "
+            "and all but the last may have a threshold",
+        ),
+        (
+            ["--set", "stages.label_actionability.thresholds.ignorable=0.4"],
+            "thresholds: ignorable is the last class of pack 'reference', which the judge is not asked about: a row "
+            "has it when no other class reaches its threshold; thresholds are for actionable",
+        ),
+        (
+            ["--set", "stages.normalise_queries.languages=[en, tlh]"],
+            "stages.normalise_queries.languages: there are no rules for tlh; there are for en",
+        ),
+        (["--set", "stages.mix_speakers.sampling_rate=1000000"], "sampling_rate: Input should be less than or equal"),
+        (["--set", "stages.mix_speakers.sampling_rate=96001"], "above 65535 Hz only in steps of 10 Hz"),
         (["--rows", "10", "--hard-negatives", "11"], "each is the twin of one of the two-speaker rows"),
         (["--rows", "0"], "Invalid value for '--rows': Input should be greater than or equal to 1"),
         (["--rows", "ten"], "Invalid value for '--rows'"),
@@ -160,14 +176,46 @@ def test_failure_within_the_flow_is_one_line_too(run: Run, store: Path, tmp_path
     assert "none of the 1 queries can be spoken; rejected were normalise_queries: url 1" in line
 
 
+FEW_VOICES = ["--set", "engines.speech.voices=2"]
+
+
 @pytest.mark.usefixtures("prefect_server")
-def test_key_that_is_not_set(run: Run, store: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            [*FEW_VOICES, "--set", "stages.choose_voices.voices=[fake_00, zoe]"],
+            "stages.choose_voices.voices: the speech engine has no voice zoe; it has fake_00, fake_01",
+        ),
+        (
+            [*FEW_VOICES, "--set", "stages.choose_voices.avoid_pairs=[[fake_00, zoe]]"],
+            "stages.choose_voices.avoid_pairs: the speech engine has no voice zoe; it has fake_00, fake_01",
+        ),
+        (
+            [*FEW_VOICES, "--set", "stages.choose_voices.avoid_pairs=[[fake_01, fake_00]]"],
+            "stages.choose_voices: 2 voices leave no pair to draw",
+        ),
+    ],
+)
+def test_what_the_engines_do_not_have_is_said_before_any_work(
+    run: Run, store: Path, tmp_path: Path, options: list[str], words: str
+) -> None:
+    queries = write_queries(tmp_path / "q.jsonl", 3)
+    line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, "--queries", queries, *options)
+    assert words in line
+    assert not (store / "cache" / "stages").exists()
+
+
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize("role", ["writer", "judge"])
+def test_key_that_is_not_set(run: Run, store: Path, tmp_path: Path, role: str) -> None:
     queries = write_queries(tmp_path / "q.jsonl", 3)
     with serve_script(answer_well) as server:
         engine = f"{{engine: openai, base_url: '{server.base_url}', model: m, api_key_env: NO_SUCH_KEY}}"
-        options = ["--queries", queries, "--rows", 2, "--set", f"engines.writer={engine}"]
+        options = ["--queries", queries, "--rows", 2, "--set", f"engines.{role}={engine}"]
         line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, *options)
     assert "set the environment variable NO_SUCH_KEY" in line
+    assert not (store / "cache" / "stages").exists()
 
 
 @pytest.mark.parametrize(

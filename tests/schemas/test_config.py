@@ -3,10 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bystander.schemas.config import TpiTrainConfig, list_profiles, load_config, read_profile
 from bystander.schemas.errors import ConfigError
+from bystander.tasks.audio.coding import encode_flac
 
 SERVER = {"engine": "openai", "base_url": "http://one/v1", "model": "m"}
 
@@ -96,3 +98,15 @@ def test_profile_that_extends_what_is_not_there_or_extends_again_is_refused(tmp_
         read_profile("lost", folder)
     with pytest.raises(ConfigError, match="profile 'deep' extends 'middle', which extends another; only one level"):
         read_profile("deep", folder)
+
+
+def test_thresholds_of_a_profile_are_replaced_whole() -> None:
+    thresholds = {"helpful": 0.4}
+    config = load_config("laptop", overrides={"stages.label_actionability.thresholds": thresholds})
+    assert config.stages.label_actionability.thresholds == thresholds
+
+
+@pytest.mark.parametrize("rate", [8000, 44_100, 65_535, 65_540, 192_000])
+def test_sampling_rate_that_flac_takes_is_taken(rate: int) -> None:
+    assert load(stages__mix_speakers__sampling_rate=rate).stages.mix_speakers.sampling_rate == rate
+    assert encode_flac(np.zeros(100, np.int16), rate)[:4] == b"fLaC"

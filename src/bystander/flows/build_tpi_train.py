@@ -15,7 +15,7 @@ from prefect import flow, tags
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
-from bystander.flows.check_tpi_train import check_tpi_train
+from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_train
 from bystander.flows.listeners import current_listener
 from bystander.flows.prefect_housekeeping import (
     fail_abandoned_flow_runs,
@@ -73,6 +73,7 @@ def build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
     listener = PrefectListener(current_listener(), config.dataset)
     environment = open_environment(StageJob.of(config))
     try:
+        check_opened_engines(config, environment)
         with lock_build(environment.store, config.dataset, config.build_name):
             return _build_with_repairs(config, environment, listener)
     finally:

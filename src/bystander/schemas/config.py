@@ -17,6 +17,8 @@ from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Params
 from bystander.schemas.tpi_params import TpiStages, TpiTargets
 
+_BY_CLASS = frozenset({"labels", "thresholds"})
+"""Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
 _PROFILES = resources.files("bystander.schemas") / "profiles"
 
 
@@ -185,11 +187,11 @@ def _nest(key: str, value: Any) -> dict[str, Any]:
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay `over` over `base`. A mapping that names another engine replaces the old one whole."""
+    """Lay `over` over `base`. A mapping of classes, or one that names another engine, replaces the old one whole."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
-        if not isinstance(old, Mapping) or not isinstance(value, Mapping) or key == "labels":
+        if not isinstance(old, Mapping) or not isinstance(value, Mapping) or key in _BY_CLASS:
             merged[key] = value
         elif value.get("engine", old.get("engine")) != old.get("engine"):
             merged[key] = dict(value)
