@@ -84,8 +84,8 @@ def fail(run: Run, *arguments: object) -> str:
         (["--set", "targets.labels={actionable: 0}"], "targets: Value error, labels: counts must not be negative"),
         (
             ["--set", "stages.label_actionability.thresholds={urgent: 0.6}"],
-            "stages.label_actionability.thresholds: pack 'reference' has no class urgent; it has actionable, ignorable, "
-            "and all but the last may have a threshold",
+            "stages.label_actionability.thresholds: pack 'reference' has no class urgent; it has actionable, "
+            "ignorable, and all but the last may have a threshold",
         ),
         (
             ["--set", "stages.label_actionability.thresholds.ignorable=0.4"],

@@ -60,6 +60,8 @@ class StageEnvironment:
         self.store: Store = open_store(job.store)
         self.pack: PromptPack = load_pack(job.pack)
         self.taxonomy: Taxonomy = load_taxonomy(job.taxonomy)
+        self.descriptions: dict[str, dict[str, Any]] = {}
+        """What decides the results of each stage described so far, by its name; kept by `run_stage`."""
         self._engines: dict[EngineRole, Any] = {}
         self._lock = threading.RLock()
         self._cache: SqliteCallCache | None = None
