@@ -15,7 +15,7 @@ from prefect import flow, tags
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
-from bystander.flows.check_tpi_train import check_tpi_train
+from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_train
 from bystander.flows.listeners import current_listener
 from bystander.flows.prefect_housekeeping import (
     fail_abandoned_flow_runs,
@@ -31,6 +31,7 @@ from bystander.schemas.errors import BuildError, CorruptPartError, InputError
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, RAW_QUERY, VOICED
 from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import BuildManifest
+from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
 from bystander.storage.query_files import read_queries
 from bystander.storage.stage_results import discard_result_of_part
@@ -73,6 +74,7 @@ def build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
     listener = PrefectListener(current_listener(), config.dataset)
     environment = open_environment(StageJob.of(config))
     try:
+        check_opened_engines(config, environment)
         with lock_build(environment.store, config.dataset, config.build_name):
             return _build_with_repairs(config, environment, listener)
     finally:
@@ -128,6 +130,7 @@ class _Build:
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         content = digest_content(self.config, self.environment, runs, selection.ids)
+        record_part_use(self.environment.store, self.config.dataset, self.config.build_name, runs.runs)
         manifest = find_published(self.config, self.environment, content)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")

@@ -40,8 +40,7 @@ def choose_voices(rows: pa.Table, context: StageContext) -> StageOutput:
     outcomes: list[dict[str, Any] | RowFault] = []
     for row_id, language in zip(rows["id"].to_pylist(), rows["language"].to_pylist(), strict=True):
         if language not in tables:
-            speaking = [voice.id for voice in voices if _main_language(voice.language) == _main_language(language)]
-            tables[language] = PairTable.build(speaking, params.avoid_pairs)
+            tables[language] = _build_table(voices, language, params)
         table = tables[language]
         if table is None:
             outcomes.append(
@@ -89,18 +88,40 @@ class PairTable:
         return self._voices[first], self._voices[second]
 
 
+def check_voices(offered: Sequence[Voice], params: ChooseVoices, languages: Sequence[str]) -> None:
+    """See whether an engine's voices can speak a build's rows, before there are any.
+
+    Raises:
+        ConfigError: the settings name a voice that the engine lacks, or leave no pair for one of the languages.
+    """
+    voices = _select_voices(offered, params)
+    for language in languages:
+        if _build_table(voices, language, params) is None:
+            raise ConfigError(
+                f"stages.{NAME}: no two of {len(voices)} voices that may be paired speak {language!r}; change "
+                "`voices`, `avoid_pairs` or stages.normalise_queries.languages"
+            )
+
+
+def _build_table(voices: Sequence[Voice], language: str, params: ChooseVoices) -> PairTable | None:
+    speaking = [voice.id for voice in voices if _main_language(voice.language) == _main_language(language)]
+    return PairTable.build(speaking, params.avoid_pairs)
+
+
 def _select_voices(offered: Sequence[Voice], params: ChooseVoices) -> list[Voice]:
     known = {voice.id for voice in offered}
-    named = [*params.voices, *(voice for pair in params.avoid_pairs for voice in pair)]
-    unknown = sorted(set(named) - known)
-    if unknown:
-        raise ConfigError(
-            f"{NAME}: the speech engine has no voice {', '.join(unknown)}; it has {', '.join(sorted(known))}"
-        )
+    named = {"voices": params.voices, "avoid_pairs": [voice for pair in params.avoid_pairs for voice in pair]}
+    for setting, ids in named.items():
+        unknown = sorted(set(ids) - known)
+        if unknown:
+            raise ConfigError(
+                f"stages.{NAME}.{setting}: the speech engine has no voice {', '.join(unknown)}; it has "
+                f"{', '.join(sorted(known))}"
+            )
     selected = [voice for voice in offered if not params.voices or voice.id in params.voices]
     if PairTable.build([voice.id for voice in selected], params.avoid_pairs) is None:
         raise ConfigError(
-            f"{NAME}: {len(selected)} voices leave no pair to draw; name at least two in `voices` "
+            f"stages.{NAME}: {len(selected)} voices leave no pair to draw; name at least two in `voices` "
             "that `avoid_pairs` does not keep apart"
         )
     return selected
