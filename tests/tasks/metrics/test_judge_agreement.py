@@ -43,6 +43,12 @@ def test_kappa_of_an_ordinal_score_weighs_by_the_square():
     assert far.kappa.value == pytest.approx(1 - 16 / ((5 * 55 + 5 * 31 - 2 * 15 * 11) / 5))
 
 
+def test_scores_that_nobody_gave_keep_their_distance():
+    # 2 against 5 is off by 3, although no row has a 3 or 4; by chance the squares sum to (3*30 + 3*51 - 2*8*11) / 3.
+    result = measure_agreement(score([1, 2, 5]), score([1, 5, 5]), OH_TPI_TEST)
+    assert result.kappa.value == pytest.approx(1 - 9 / (67 / 3))
+
+
 def test_only_shared_rows_count():
     result = measure_agreement({"a": 1, "b": 0, "c": 1}, {"b": 0, "c": 1, "d": 0, "e": 0}, RSF_TPI_TEST)
     assert (result.n, result.n_first_only, result.n_second_only) == (2, 1, 2)

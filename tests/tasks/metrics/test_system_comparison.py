@@ -35,6 +35,7 @@ def test_mcnemar_is_chi_square_with_correction_from_25_on():
     assert result.test == "McNemar, chi-square with continuity correction"
     assert result.statistic == pytest.approx(9**2 / 30)
     assert result.p == pytest.approx(math.erfc(math.sqrt(2.7 / 2)))
+    assert discord(13, 12).test == "McNemar, chi-square with continuity correction"
     assert discord(13, 12).p == pytest.approx(1)
 
 

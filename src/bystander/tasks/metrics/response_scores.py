@@ -135,11 +135,9 @@ def summarise_scores(
         InputError: as `resolve_scores`, and where a row lacks a column asked for.
     """
     scores = resolve_scores(rows, verdicts, definition, missing=missing, unparsable=unparsable)
-    names = [name for name in (*by, *([cluster_by] if cluster_by else [])) if name != OVERLAP]
+    names = ["overlap_s" if name == OVERLAP else name for name in by] + ([cluster_by] if cluster_by else [])
     for row in rows:
-        lacking = [name for name in names if name not in row] + (
-            ["overlap_s"] if OVERLAP in by and "overlap_s" not in row else []
-        )
+        lacking = [name for name in names if name not in row]
         if lacking:
             raise InputError(f"row {row['id']} has no column {', '.join(lacking)}; take another breakdown")
 
