@@ -1,1 +1,1 @@
-"""Pure functions that measure: word error rate, overlap, similarity."""
+"""Pure functions that measure: word error rate, speaker similarity, response scores, significance, agreement."""
