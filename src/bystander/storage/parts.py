@@ -30,6 +30,7 @@ AT = "__at__"
 """Column of a layer: positions of its rows in the table that the layer lies on."""
 
 _COLUMNS_KEY = b"bystander.columns"
+_BATCH_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ def _encode(table: pa.Table, sink: io.IOBase) -> None:
         write_statistics=False,
         use_dictionary=False,
         write_page_checksum=True,
+        # Arrow looks at the size of a page only between such batches: 1024 clips made one page, built by doubling.
+        write_batch_size=_BATCH_ROWS if any(map(pa.types.is_binary, leaves.values())) else None,
     )
 
 
