@@ -137,6 +137,7 @@ class _Build:
         else:
             self.listener.on_phase(f"writing {len(selection.ids)} rows")
             quotas = list_quotas(self.config.targets, self.scenarios, selection, self.pairs.summary())
+            self.environment.recent.clear()  # what is published is read from the store
             rows = self._select_rows(selection)
             manifest = publish_tpi(self.config, self.environment, rows, runs, quotas, content)
         location = self.environment.store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
