@@ -18,6 +18,7 @@ def save_qwen2_audio(folder: Path, heard_s: int = 2) -> Path:
         WhisperFeatureExtractor,
     )
 
+    torch.set_num_threads(1)  # more would only wait for each other in a model of this size
     tokenizer = _make_tokenizer()
     hears = WhisperFeatureExtractor(feature_size=16, sampling_rate=16000, chunk_length=heard_s)
     Qwen2AudioProcessor(feature_extractor=hears, tokenizer=tokenizer).save_pretrained(folder)
