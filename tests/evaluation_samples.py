@@ -192,13 +192,14 @@ def make_evaluation(rows_a_scenario: int = 2, resamples: int = 200) -> SampleEva
                 method="cosine of the segments' voices" if hears else "logistic regression, 5 folds by pair",
             )
         )
+    pairs = {system: _pair(rng, skill, len(bench) // 2, resamples) for system, skill in SKILLS.items()}
     scores = make_scores(
         *(
             SystemScore(
                 system=system,
                 judge=judge,
                 tests=tuple(_score(test, tests[test], verdicts[system, judge], resamples) for test in TESTS),
-                pairs=_pair(rng, SKILLS[system], len(bench) // 2, resamples),
+                pairs=pairs[system],
             )
             for system in SKILLS
             for judge in JUDGES

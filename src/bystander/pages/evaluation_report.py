@@ -14,7 +14,7 @@ from bystander.pages.interval_plot import name_mark, show_legend
 from bystander.pages.page_templates import render_page
 from bystander.pages.scatter_plot import draw_projection
 from bystander.pages.score_charts import draw_breakdowns, draw_controls, draw_scores
-from bystander.schemas.evaluation import TESTS
+from bystander.schemas.evaluation import TESTS, MetricName, TestName
 from bystander.schemas.evaluation_scores import EvaluationScores, Example
 from bystander.schemas.evaluation_table import (
     TEST_TITLES,
@@ -85,6 +85,7 @@ def render_evaluation_report(data: EvaluationReport) -> str:
         tiles=_count_tiles(scores),
         groups=_group_columns(data.table),
         counts=[_count_rows(data.table, row) for row in data.table.rows],
+        families=_group_comparisons(data.comparisons),
         charts=draw_scores(scores, data.table),
         judge_legend=show_legend(judges),
         system_legend=show_legend([system.name for system in scores.systems]),
@@ -128,6 +129,16 @@ def _count_rows(table: ScoreTable, row: TableRow) -> str:
     for column, cell in zip(table.columns, row.cells, strict=True):
         counts[column.group] = max(counts.get(column.group, 0), cell.estimate.n)
     return " / ".join(f"{count:,}" for count in counts.values())
+
+
+def _group_comparisons(
+    comparisons: Sequence[AdjustedComparison],
+) -> dict[tuple[str, TestName, MetricName], list[AdjustedComparison]]:
+    families: dict[tuple[str, TestName, MetricName], list[AdjustedComparison]] = {}
+    for one in comparisons:
+        c = one.comparison
+        families.setdefault((c.judge, c.test, c.metric), []).append(one)
+    return families
 
 
 def _join_answers(data: EvaluationReport) -> list[tuple[dict[str, Any], list[JudgedExample]]]:
