@@ -114,7 +114,7 @@ def _order(raters: Iterable[RaterInfo]) -> dict[str, int]:
 def _make_column(definition: ScoreDefinition) -> TableColumn:
     return TableColumn(
         key=definition.key,
-        group=TEST_TITLES[definition.bench_set] if definition.bench_set else "",
+        group=TEST_TITLES[definition.bench_set.value] if definition.bench_set else "",
         title=definition.title,
         lowest=definition.lowest,
         highest=definition.highest,

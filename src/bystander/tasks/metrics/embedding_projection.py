@@ -86,7 +86,8 @@ def _centre(embeddings: NDArray[np.floating], system: str) -> NDArray[np.float64
         row = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
         raise InputError(f"embeddings of {system}: row {row} (counted from 0) holds NaN or infinite numbers")
     values = values / (np.abs(values).max() or 1.0)
-    return values - values.mean(axis=0)
+    centred: NDArray[np.float64] = values - values.mean(axis=0)
+    return centred
 
 
 def _place_points(values: NDArray[np.float64], perplexity: float, seed: int) -> NDArray[np.floating]:
