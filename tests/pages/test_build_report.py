@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bystander.pages import build_report
+from bystander.pages import clips
 from bystander.pages.build_report import (
     RejectExample,
     ReportData,
@@ -22,39 +20,7 @@ from bystander.pages.build_report import (
 from bystander.pages.charts import Series, draw_bars, draw_histogram
 from bystander.pages.waveform import draw_waveform
 from final_rows import make_row, make_rows, make_table
-
-VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
-SELF_CLOSING = {"rect", "path"}
-
-
-class Page(HTMLParser):
-    """Collects elements and text, and insists that tags nest."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.text = ""
-        self._open: list[str] = []
-        self.feed(text)
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] != "style":
-            self.text += data
-
-    def find(self, tag: str, kind: str = "") -> list[dict[str, str]]:
-        return [a for t, a in self.elements if t == tag and (not kind or kind in a.get("class", "").split())]
+from html_pages import Page
 
 
 def make_data(rows: list[dict[str, Any]], **changes: Any) -> ReportData:
@@ -102,7 +68,7 @@ def test_players_hold_the_clips() -> None:
 
 def test_clips_beyond_the_budget_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_rows(3, 0)
-    monkeypatch.setattr(build_report, "MOST_AUDIO_BYTES", len(rows[0]["audio"]["bytes"]))
+    monkeypatch.setattr(clips, "MOST_AUDIO_BYTES", len(rows[0]["audio"]["bytes"]))
     page = Page(render_build_report(make_data(rows)))
     assert len(page.find("audio")) == 1
     assert page.text.count("it was left out to keep this file small") == 2
