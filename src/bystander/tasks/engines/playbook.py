@@ -13,6 +13,7 @@ from bystander.schemas.identity import digest_json
 from bystander.schemas.starter_queries import normalise_text
 from bystander.tasks.engines.playbook_data import KIND_ORDER, PlaybookData, RealismItem, load_playbook_data
 from bystander.tasks.engines.playbook_dialogues import PlaybookDialogue, expand_query, list_primaries
+from bystander.tasks.engines.rule_judge import judge_by_rules
 
 _VERSION = "1"
 """Raised whenever the same data would give other replies."""
@@ -26,7 +27,7 @@ class PlaybookTextEngine:
     A request that is no starter query, a scenario without a line for it, or an exchange that the playbook lacks comes
     back as a `RowFault` with reason `outside_coverage`. Options get probability 1 (the truth) or 0, so that an
     expectation over them is exact. Label, kind and ambiguity hang on the line alone; where a cut request could be one
-    of several with different replies, none is given.
+    of several with different replies, none is given. Rubrics are answered by `rule_judge`, whatever the exchange.
     """
 
     def __init__(self, config: PlaybookTextConfig | None = None, data: PlaybookData | None = None) -> None:
@@ -48,6 +49,7 @@ class PlaybookTextEngine:
             text_tasks.WRITE_REPLY.name: self._write_reply,
             text_tasks.WRITE_ONE_SPEAKER_REPLY.name: self._write_one_speaker_reply,
             text_tasks.SCORE_AMBIGUITY.name: self._score_ambiguity,
+            **dict.fromkeys((task.name for task in text_tasks.JUDGE_TASKS), _judge),
         }
 
     @property
@@ -201,6 +203,10 @@ class PlaybookTextEngine:
                 break
             found.add(index)
         return sorted(found)
+
+
+def _judge(request: TextRequest) -> Answer:
+    return judge_by_rules(request.task, request.variables)
 
 
 def _key(primary: str, third_party: str) -> tuple[str, str]:
