@@ -69,14 +69,13 @@ def parse_judge(text: str) -> tuple[str, dict[str, Any]]:
     return name, _read_engine(text, "--judge", value)
 
 
-def parse_ratings(text: str) -> dict[str, str]:
-    """Return the fields of `people=ratings.csv`.
+def parse_pair(text: str, option: str) -> tuple[str, str]:
+    """Return name and file of `people=ratings.csv`.
 
     Raises:
         ConfigError: it is not of this form.
     """
-    name, value = _split(text, "--ratings", "ratings.csv")
-    return {"name": name, "path": value}
+    return _split(text, option, "file")
 
 
 def _split(text: str, option: str, example: str) -> tuple[str, str]:

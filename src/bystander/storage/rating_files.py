@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from bystander.schemas.errors import InputError, StorageError
 from bystander.schemas.evaluate_config import Ratings
 from bystander.schemas.evaluation import METRICS, MetricName
-from bystander.storage.filesystem import open_store
+from bystander.storage.filesystem import open_file
 from bystander.storage.query_records import BadRecord, read_csv, read_json_lines
 
 _SCALES: Mapping[MetricName, tuple[float, float]] = {"rsf": (0, 1), "oh": (1, 5)}
@@ -77,9 +77,9 @@ def _read_records(path: str, where: str) -> Iterator[tuple[int, Any]]:
     ending = f".{path.lower().rsplit('.', 1)[-1]}"
     if ending not in _FORMATS:
         raise InputError(f"{where}: unknown format; known are {', '.join(_FORMATS)}")
-    folder, _, name = path.rpartition("/")
     try:
-        data = open_store(folder or ("/" if path.startswith("/") else ".")).read_bytes(name)
+        store, name = open_file(path)
+        data = store.read_bytes(name)
     except StorageError as exc:
         raise InputError(f"ratings {exc}") from exc
     if ending == ".parquet":
