@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bystander.pages import build_report
+from bystander.pages import clips
 from bystander.pages.build_report import (
     RejectExample,
     ReportData,
@@ -102,7 +102,7 @@ def test_players_hold_the_clips() -> None:
 
 def test_clips_beyond_the_budget_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_rows(3, 0)
-    monkeypatch.setattr(build_report, "MOST_AUDIO_BYTES", len(rows[0]["audio"]["bytes"]))
+    monkeypatch.setattr(clips, "MOST_AUDIO_BYTES", len(rows[0]["audio"]["bytes"]))
     page = Page(render_build_report(make_data(rows)))
     assert len(page.find("audio")) == 1
     assert page.text.count("it was left out to keep this file small") == 2

@@ -54,7 +54,9 @@ def evaluate_tpi(
     rows: Annotated[
         int | None, typer.Option(min=1, help="Only so many rows of each test, linked pairs first. Default: all.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of answers, verdicts and intervals. Default: 0.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of answers, verdicts and intervals. Default: 0.")
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +85,7 @@ def evaluate_tpi(
     Ctrl-C loses nothing that is finished: the same command goes on from there.
     """
     from bystander.schemas.config import parse_override
-    from bystander.schemas.evaluate_profiles import load_evaluate_config, parse_pair, parse_judge, parse_system
+    from bystander.schemas.evaluate_profiles import load_evaluate_config, parse_judge, parse_pair, parse_system
 
     overrides: dict[str, Any] = dict(parse_override(text) for text in set_ or [])
     given = {

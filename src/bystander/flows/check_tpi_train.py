@@ -130,7 +130,9 @@ def check_endpoint(base_url: str, what: str = "text engine") -> None:
     try:
         socket.create_connection((address.hostname, port), _CONNECT_TIMEOUT_S).close()
     except OSError as exc:
-        raise ConfigError(f"{what} at {base_url}: cannot be reached ({exc.strerror or exc}); is it running there?") from exc
+        raise ConfigError(
+            f"{what} at {base_url}: cannot be reached ({exc.strerror or exc}); is it running there?"
+        ) from exc
 
 
 def _list_models(engines: EngineConfigs) -> Iterator[str]:

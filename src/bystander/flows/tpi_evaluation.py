@@ -13,7 +13,12 @@ from bystander.flows.check_evaluate_tpi import describe_other_pack
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
 from bystander.prompts.load import load_pack
-from bystander.schemas.engine_configs import EngineConfig, EvaluationEngines, LlamaCppTextConfig, TransformersAudioConfig
+from bystander.schemas.engine_configs import (
+    EngineConfig,
+    EvaluationEngines,
+    LlamaCppTextConfig,
+    TransformersAudioConfig,
+)
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import InputError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
@@ -267,7 +272,8 @@ class TpiEvaluation:
         """Note what the manifest and the summary say of an engine, and free what it holds: models are large."""
         self._identities[who] = environment.engine(role).identity.describe()
         self._models.update({info.name: info for info in environment.list_model_files()})
-        self._calls.update({who: calls for calls in environment.call_counts().values()})
+        for counted, calls in environment.call_counts().items():
+            self._calls[who if counted == role else f"{counted} of {who}"] = calls
         environment.close()
 
     def _advance(self, part: str, rows: int) -> None:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from markupsafe import Markup
 
-from bystander.pages.charts import Series, draw_bars, draw_histogram, show_key
-from bystander.pages.waveform import draw_waveform
+from bystander.pages.charts import Series, draw_bars, draw_histogram
+from bystander.pages.clips import describe_clips, shorten_text
+from bystander.pages.page_templates import render_page
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
-
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-MOST_AUDIO_BYTES = 10_000_000
-"""Encoded clips that a report embeds; Base64 adds a third, and the file should open on a phone."""
 
 _TEXT_COLUMNS = ("primary_text", "third_party_text", "reply")
 _QUERY_COLUMNS = ("request", "query_text")
-_MOST_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +97,20 @@ def describe_reject(row: Mapping[str, Any]) -> RejectExample:
     return RejectExample(
         stage=str(row["reject_stage"]),
         reason=str(row["reject_reason"]),
-        text=_shorten(" / ".join(spoken or queries[:1]) or "(no text)"),
-        detail=_shorten(row.get("reject_detail") or ""),
-        raw_output=_shorten(row.get("raw_output") or ""),
+        text=shorten_text(" / ".join(spoken or queries[:1]) or "(no text)"),
+        detail=shorten_text(str(row.get("reject_detail") or "")),
+        raw_output=shorten_text(str(row.get("raw_output") or "")),
     )
 
 
 def render_build_report(data: ReportData) -> str:
     """Return the page. It loads nothing from anywhere."""
-    style = resources.files("bystander.pages").joinpath("templates/report.css").read_text("utf-8")
     by_reason: dict[tuple[str, str], list[RejectExample]] = defaultdict(list)
     for example in data.rejects:
         by_reason[example.stage, example.reason].append(example)
-    return _load_template().render(
+    return render_page(
+        "build_report.html.j2",
         data=data,
-        style=Markup(style),
         most_in=max((stage.rows_in for stage in data.stages), default=0) or 1,
         balanced=all(stage.is_balanced for stage in data.stages),
         missing=[stratum for stratum in data.strata if stratum.got < stratum.asked],
@@ -128,9 +118,8 @@ def render_build_report(data: ReportData) -> str:
         scenarios=_cross_scenarios(data.rows),
         bars=_draw_counts(data.rows),
         histograms=_draw_histograms(data.rows),
-        samples=_describe_samples(data.samples),
+        samples=describe_clips(data.samples),
         rejects=by_reason,
-        show_key=show_key,
     )
 
 
@@ -233,62 +222,6 @@ def _draw_histograms(rows: pa.Table) -> list[Markup]:
     return [chart for chart in charts if chart]
 
 
-def _describe_samples(samples: pa.Table) -> list[dict[str, Any]]:
-    described, spent = [], 0
-    for row in samples.to_pylist():
-        audio: bytes = row["audio"]["bytes"]
-        spent += len(audio)
-        player = f"data:audio/flac;base64,{base64.b64encode(audio).decode()}" if spent <= MOST_AUDIO_BYTES else ""
-        label = f"Waveform, {row['duration_s']:.1f} s"
-        if row["n_speakers"] == 2:
-            label += f", two speakers, overlap {row['overlap_s'] or 0:.2f} s"
-        described.append(
-            {
-                **{name: value for name, value in row.items() if name != "audio"},
-                "player": player,
-                "wave": draw_waveform(audio, row["segments"], label),
-                "numbers": _list_numbers(row),
-            }
-        )
-    return described
-
-
-def _list_numbers(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    formats = (
-        ("Duration", "duration_s", "{:.2f} s"),
-        ("Offset asked", "offset_asked_s", "{:+.2f} s"),
-        ("Overlap", "overlap_s", "{:.2f} s"),
-        ("Level difference", "loudness_difference_db", "{:+.1f} dB"),
-        ("WER, primary", "primary_wer", "{:.2f}"),
-        ("WER, third party", "third_party_wer", "{:.2f}"),
-        ("Similarity, tracks", "track_similarity", "{:.2f}"),
-        ("Similarity, mixture", "mixture_similarity", "{:.2f}"),
-        ("Realism", "realism_score", "{:.2f}"),
-        ("Label score", "label_score", "{:.2f}"),
-        ("Ambiguity", "ambiguity_score", "{:.1f}"),
-    )
-    return [(name, text.format(row[column])) for name, column, text in formats if row[column] is not None]
-
-
 def _interleave(queues: Sequence[Sequence[str]]) -> list[str]:
     longest = max((len(queue) for queue in queues), default=0)
     return [queue[i] for i in range(longest) for queue in queues if i < len(queue)]
-
-
-def _shorten(text: str) -> str:
-    text = "".join(c if c.isprintable() else " " for c in str(text))
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
-
-
-@cache
-def _load_template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("bystander.pages"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("build_report.html.j2")

@@ -245,4 +245,6 @@ def _check_score(schema: Mapping[str, Any], bounds: tuple[int, int], where: str)
             f"{where}.reply_schema.properties.score: give it minimum {lowest} and maximum {highest}, or enum {scale}"
         )
     if list(properties).index("score") < list(properties).index("rationale"):
-        raise PackError(f"{where}.reply_schema.properties: 'rationale' comes before 'score', so that reasons come first")
+        raise PackError(
+            f"{where}.reply_schema.properties: 'rationale' comes before 'score', so that reasons come first"
+        )

@@ -170,7 +170,9 @@ def read_profile(profile: str, folder: Traversable = _PROFILES) -> dict[str, Any
         return data
     shared = folder / "shared"
     if base not in list_profiles_of(shared):
-        raise ConfigError(f"profile {profile!r} extends {base!r}; there are {', '.join(list_profiles_of(shared)) or 'none'}")
+        raise ConfigError(
+            f"profile {profile!r} extends {base!r}; there are {', '.join(list_profiles_of(shared)) or 'none'}"
+        )
     fields = _load_fields(shared / f"{base}.yaml")
     if "extends" in fields:
         raise ConfigError(f"profile {profile!r} extends {base!r}, which extends another; only one level is allowed")

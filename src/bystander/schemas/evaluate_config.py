@@ -108,9 +108,7 @@ class EvaluateTpiConfig(Params):
     def content_digest(self) -> str:
         """Return a digest of what decides the scores, but for the contents of the files that it names."""
         outside = {"name", "store", "workers", "partition_rows", "profile", "systems", "judges"}
-        engines = [
-            {name: engine.describe() for name, engine in named.items()} for named in (self.systems, self.judges)
-        ]
+        engines = [{name: engine.describe() for name, engine in named.items()} for named in (self.systems, self.judges)]
         return digest_json([self.model_dump(mode="json", exclude=outside), engines])
 
     @property

@@ -77,9 +77,7 @@ def read_bench(uri: str, tests: Sequence[TestName], rows: int | None = None) -> 
         if store.sha256(shard.file) != shard.sha256:
             raise BuildError(f"bench {uri}: {shard.file} does not match its checksum in the manifest; build it again")
         with store.open_read(shard.file) as source, pq.ParquetFile(source) as part:
-            found += [
-                {"test": _name_test(row["n_speakers"]), **row} for row in part.read(columns=_LIGHT).to_pylist()
-            ]
+            found += [{"test": _name_test(row["n_speakers"]), **row} for row in part.read(columns=_LIGHT).to_pylist()]
     ids = {row["id"] for row in found}
     if len(ids) < len(found):
         raise BuildError(f"bench {uri}: {len(found) - len(ids)} rows have the id of another; verify the build")

@@ -137,9 +137,7 @@ def find_worst_examples(findings: Findings, config: EvaluateTpiConfig) -> tuple[
     )
 
 
-def _score_test(
-    findings: Findings, system: str, judge: str, test: TestName, config: EvaluateTpiConfig
-) -> TestScore:
+def _score_test(findings: Findings, system: str, judge: str, test: TestName, config: EvaluateTpiConfig) -> TestScore:
     rows, keys = findings.rows_of(test), _BREAKDOWNS[test]
     reports = {
         metric: summarise_scores(

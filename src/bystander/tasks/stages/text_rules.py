@@ -38,6 +38,7 @@ _ROLE_LABELS = re.compile(
     re.IGNORECASE,
 )
 
+
 def measure_shared_words(text: str, other: str) -> float:
     """Return which share of the words of `text` occur in `other` too, each as often as there; 0 for no words."""
     words, pool = split_words(text), split_words(other)

@@ -1,0 +1,62 @@
+"""Rows that a page plays: player, waveform and figures, within a budget of bytes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from bystander.pages.waveform import draw_waveform
+
+MOST_AUDIO_BYTES = 10_000_000
+"""Encoded clips that a page embeds; Base64 adds a third, and the file should open on a phone."""
+
+
+def describe_clips(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return what the macros of `clip.html.j2` show of each row.
+
+    `rows` have columns of `schemas.tpi.FINAL`, all or those of `schemas.evaluation.BENCH_ROW`. To them come `player`, a
+    data URL, empty where the clips before and this one are more than `MOST_AUDIO_BYTES`; `wave`; and `numbers`.
+    """
+    described, spent = [], 0
+    for row in rows.to_pylist():
+        audio: bytes = row["audio"]["bytes"]
+        spent += len(audio)
+        player = f"data:audio/flac;base64,{base64.b64encode(audio).decode()}" if spent <= MOST_AUDIO_BYTES else ""
+        label = f"Waveform, {row['duration_s']:.1f} s"
+        if row["n_speakers"] == 2:
+            label += f", two speakers, overlap {row['overlap_s'] or 0:.2f} s"
+        described.append(
+            {
+                **{name: value for name, value in row.items() if name != "audio"},
+                "player": player,
+                "wave": draw_waveform(audio, row["segments"], label),
+                "numbers": _list_numbers(row),
+            }
+        )
+    return described
+
+
+def shorten_text(text: str, most: int = 300) -> str:
+    """Return the text on one line, cut to `most` characters."""
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _list_numbers(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    formats = (
+        ("Duration", "duration_s", "{:.2f} s"),
+        ("Offset asked", "offset_asked_s", "{:+.2f} s"),
+        ("Overlap", "overlap_s", "{:.2f} s"),
+        ("Level difference", "loudness_difference_db", "{:+.1f} dB"),
+        ("WER, primary", "primary_wer", "{:.2f}"),
+        ("WER, third party", "third_party_wer", "{:.2f}"),
+        ("Similarity, tracks", "track_similarity", "{:.2f}"),
+        ("Similarity, mixture", "mixture_similarity", "{:.2f}"),
+        ("Realism", "realism_score", "{:.2f}"),
+        ("Label score", "label_score", "{:.2f}"),
+        ("Ambiguity", "ambiguity_score", "{:.1f}"),
+    )
+    return [(name, text.format(row[column])) for name, column, text in formats if row.get(column) is not None]

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bystander.schemas.errors import InputError
+from bystander.storage.embedding_files import read_embeddings
+
+ARRAY = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def save(folder: Path, array: Any) -> str:
+    path = folder / "e.npy"
+    np.save(path, array)
+    return str(path)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])
+def test_floats_are_read_as_they_stand(tmp_path: Path, dtype: Any) -> None:
+    array = read_embeddings(save(tmp_path, ARRAY.astype(dtype)), 4)
+    assert array.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(array, ARRAY)
+    np.testing.assert_array_equal(read_embeddings(save(tmp_path, np.asfortranarray(ARRAY)), 4), ARRAY)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (ARRAY[:3], "has 3 rows, but the bench has 4; save one for each row of the bench, in its order"),
+        (ARRAY[0], r"has shape \(3,\); it must be \(4, d\)"),
+        (ARRAY[:, :1], r"has shape \(4, 1\); an embedding needs at least 2 dimensions"),
+        (ARRAY.astype(np.int64), "holds int64; save it as float32"),
+        (np.array([["a"]], dtype=object), "holds object; save it as float32"),
+        (np.where(ARRAY == 7, np.nan, ARRAY), r"1 rows hold NaN or infinite numbers, the first is row 2 "),
+        (np.where(ARRAY >= 3, np.inf, ARRAY), r"3 rows hold NaN or infinite numbers, the first is row 1 "),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, array: Any, message: str) -> None:
+    path = save(tmp_path, array)
+    with pytest.raises(InputError, match=f"^embeddings {path}: {message}"):
+        read_embeddings(path, 4)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        read_embeddings(str(tmp_path / "none.npy"), 4)
+    path = tmp_path / "e.npy"
+    path.write_bytes(b"not numpy at all")
+    with pytest.raises(InputError, match=r"is no \.npy file"):
+        read_embeddings(str(path), 4)
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match=r"is no \.npy file"):
+        read_embeddings(str(path), 4)
+    np.savez(tmp_path / "e.npz", ARRAY)
+    with pytest.raises(InputError, match=r"is a \.npz archive"):
+        read_embeddings(str(tmp_path / "e.npz"), 4)
+    whole = Path(save(tmp_path, ARRAY)).read_bytes()
+    path.write_bytes(whole[:-5])
+    with pytest.raises(InputError, match="ends too early"):
+        read_embeddings(str(path), 4)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_embeddings("nosuch://e.npy", 4)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_embeddings(str(tmp_path), 4)
