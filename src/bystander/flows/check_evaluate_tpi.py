@@ -1,4 +1,4 @@
-"""Finds the mistakes in an evaluation's settings that need no work to be found. Imports nothing that is slow to load."""
+"""Finds the mistakes in an evaluation's settings that need no work to be found. Imports nothing slow."""
 
 from __future__ import annotations
 

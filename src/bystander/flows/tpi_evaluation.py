@@ -133,7 +133,7 @@ class TpiEvaluation:
                 self._open_judge(name).engine("judge")
 
     def _store_rows(self, bench: Bench) -> dict[str, Partition]:
-        """Store the bench's rows under their content, so that another evaluation finds them, and their answers, again."""
+        """Store the bench's rows under their content, so that another evaluation finds their answers again."""
         return {
             f"bench-{number:05d}": Partition(write_part_by_content(self.store, BASES_FOLDER, table))
             for number, table in enumerate(read_clips(bench, self.config.partition_rows))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
 
 import pyarrow as pa
 
 from bystander.schemas.config import TpiTrainConfig
-from bystander.schemas.engines import EngineRole
+from bystander.schemas.engines import ROLES_OF_A_BUILD, EngineRole
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
@@ -41,7 +40,7 @@ from bystander.tasks.stages.finalise_rows import finalise_rows
 
 SELECTION = "select_quotas"
 """Name under which rows that no quota had room for stand among the rejects."""
-ROLES: tuple[EngineRole, ...] = get_args(EngineRole)
+ROLES: tuple[EngineRole, ...] = ROLES_OF_A_BUILD
 
 
 @dataclass(slots=True)

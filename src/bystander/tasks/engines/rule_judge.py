@@ -24,7 +24,8 @@ OH, overall helpfulness, on a ladder:
 | 2 | mentions only, or takes up and asks | mentions | mentions, takes up |
 | 1 | takes up as if the user had said it | takes up as if the user had said it | mentions only |
 
-For one speaker, 3 and above is without a mention. An answer is one to the request when they share a word that says something.
+For one speaker, 3 and above is without a mention. An answer is one to the request when they share a word that says
+something.
 """
 
 from __future__ import annotations
