@@ -116,6 +116,34 @@ class Control(_Section):
     note: str = ""
 
 
+class RaterInfo(_Section):
+    """A system or a judge: the identity of its engine, as `EngineIdentity.describe()` gives it."""
+
+    name: str
+    identity: dict[str, object]
+
+
+class BuildControls(_Section):
+    """`controls.json` of a build: its controls, without any system's evaluation."""
+
+    format: Literal["bystander-controls"] = "bystander-controls"
+    format_version: Literal[1] = 1
+    dataset: str
+    build: str
+    content_digest: str
+    """Of the build that was measured: another one in the manifest means that these figures are out of date."""
+    rows: int
+    seed: int
+    confidence: float
+    pack: str | None
+    """Whose grades the judges gave; null, as the digest, where none was asked."""
+    pack_digest: str | None
+    engines: tuple[RaterInfo, ...]
+    controls: tuple[Control, ...]
+    code_version: str
+    packages: dict[str, str] = Field(default_factory=dict)
+
+
 class Example(_Section):
     """A row shown with its audio: one that the system answered worst."""
 
@@ -136,13 +164,6 @@ class Projection(_Section):
     groups: tuple[Literal["one_speaker", "hard_negative", "two_speakers"], ...]
     x: tuple[float, ...]
     y: tuple[float, ...]
-
-
-class RaterInfo(_Section):
-    """A system or a judge: the identity of its engine, as `EngineIdentity.describe()` gives it."""
-
-    name: str
-    identity: dict[str, object]
 
 
 class BenchInfo(_Section):

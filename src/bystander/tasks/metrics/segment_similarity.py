@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from bystander.schemas.arrays import list_rows
 from bystander.schemas.engines import EmbeddingRequest, RowFault, SpeakerVerifier
+from bystander.schemas.errors import InputError
 from bystander.tasks.audio.coding import decode_audio
 from bystander.tasks.audio.speech_checks import count_spoken_characters
 from bystander.tasks.metrics.speaker_similarity import measure_similarities
@@ -106,13 +107,20 @@ def measure_dissimilarities(rows: pa.Table, verifier: SpeakerVerifier) -> list[f
         InputError: a clip cannot be decoded.
     """
     cuts = find_cuts(rows)
-    clips = rows.select(["audio"])
+    clips = rows.select(["id", "audio"])
     measured: list[float | RowFault] = []
     for start in range(0, len(rows), _BATCH_ROWS):
         batch = list_rows(clips.slice(start, _BATCH_ROWS))
-        parts = [cut_clip(row["audio"]["bytes"], cut) for row, cut in zip(batch, cuts[start:], strict=False)]
+        parts = [_cut_row(row, cut) for row, cut in zip(batch, cuts[start : start + _BATCH_ROWS], strict=True)]
         measured += [
             similarity if isinstance(similarity, RowFault) else 1.0 - similarity
             for similarity in measure_similarities(parts, verifier)
         ]
     return measured
+
+
+def _cut_row(row: Mapping[str, Any], cut: SpeechCut) -> tuple[EmbeddingRequest, EmbeddingRequest]:
+    try:
+        return cut_clip(row["audio"]["bytes"], cut)
+    except InputError as exc:
+        raise InputError(f"row {row['id']}: {exc}; check the bench with bystander verify") from exc
