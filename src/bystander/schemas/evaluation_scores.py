@@ -101,9 +101,10 @@ class Agreement(_Section):
 
 
 class Control(_Section):
-    """How well something that is no assistant tells the two twins of a pair apart: AUC, 0.5 is chance.
+    """How well something that is no assistant tells two-speaker rows from one-speaker rows: AUC, 0.5 is chance.
 
-    A bench that needs ears has an AUC near 0.5 for what sees the transcript alone, and near 1 for what hears.
+    `name` says who tries and over which rows: the twins of the bench's pairs, or all rows. Over twins, what sees the
+    transcript alone is at 0.5, and what hears is near 1 if the bench can be solved by ear. `pairs` were scored whole.
     """
 
     name: str
