@@ -14,8 +14,7 @@ from uuid import uuid4
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiTrainConfig
-from bystander.schemas.engine_configs import EngineConfigs, OpenAiTextConfig
-from bystander.schemas.engines import ROLES_OF_A_BUILD
+from bystander.schemas.engine_configs import BUILD_ROLES, EngineConfigs, OpenAiTextConfig
 from bystander.schemas.errors import ConfigError, InputError, StorageError
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import load_taxonomy
@@ -65,7 +64,7 @@ def check_opened_engines(config: TpiTrainConfig, environment: StageEnvironment) 
         ConfigError: the settings ask for what an engine does not have.
         EngineSetupError: an engine cannot be opened.
     """
-    for role in ROLES_OF_A_BUILD:
+    for role in BUILD_ROLES:
         environment.engine(role)
     stages = config.stages
     check_voices(environment.engine("speech").voices, stages.choose_voices, stages.normalise_queries.languages)

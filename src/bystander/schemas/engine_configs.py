@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from bystander.schemas.engines import EngineRole
 from bystander.schemas.stages import Params
 
 
@@ -148,6 +149,10 @@ class EngineConfigs(Params):
     speech: SpeechEngineConfig
     recogniser: RecogniserConfig
     verifier: VerifierConfig
+
+
+BUILD_ROLES: tuple[EngineRole, ...] = ("writer", "judge", "speech", "recogniser", "verifier")
+"""The roles of a build: the fields of `EngineConfigs`."""
 
 
 # ---- systems that are evaluated -----------------------------------------------------------------------------

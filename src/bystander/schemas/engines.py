@@ -23,7 +23,6 @@ Samples = npt.NDArray[np.float32]
 EngineRole = Literal["writer", "judge", "speech", "recogniser", "verifier", "candidate"]
 """What an engine is used for: `writer` writes texts, `judge` filters and scores them (it may be a reasoning model);
 `candidate` is a system that is evaluated."""
-ROLES_OF_A_BUILD: tuple[EngineRole, ...] = ("writer", "judge", "speech", "recogniser", "verifier")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from bystander.schemas.engines import EmbeddingRequest
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.tpi import CHECKED, MIXED
 from bystander.schemas.tpi_params import VerifySpeakers
-from bystander.tasks.audio.coding import decode_audio
-from bystander.tasks.audio.speech_checks import count_spoken_characters
+from bystander.tasks.metrics.segment_similarity import cut_clip, find_cut
 from bystander.tasks.metrics.speaker_similarity import SimilarityRule
 from bystander.tasks.stages.speaker_verdicts import judge_rows
 
@@ -49,18 +48,7 @@ def verify_mixture(rows: pa.Table, context: StageContext) -> StageOutput:
 
 
 def _split_mixture(row: Mapping[str, Any]) -> tuple[EmbeddingRequest, EmbeddingRequest]:
-    samples, rate = decode_audio(row["audio"]["bytes"])
-    first, last = row["segments"][0], row["segments"][-1]
-    if row["n_speakers"] == 1:
-        primary = count_spoken_characters(row["primary_text"])
-        share = primary / max(1, primary + count_spoken_characters(row["third_party_text"]))
-        before_end_s = after_start_s = first["start_s"] + share * (first["end_s"] - first["start_s"])
-    else:
-        before_end_s = min(first["end_s"], last["start_s"])
-        after_start_s = max(first["end_s"], last["start_s"])
-    before = samples[round(first["start_s"] * rate) : round(before_end_s * rate)]
-    after = samples[round(after_start_s * rate) : round(last["end_s"] * rate)]
-    return EmbeddingRequest(before, rate), EmbeddingRequest(after, rate)
+    return cut_clip(row["audio"]["bytes"], find_cut(row))
 
 
 STAGE = Stage(
