@@ -143,21 +143,20 @@ def test_holms_correction_is_made_within_a_family() -> None:
 
 
 def test_comparisons_are_listed_with_p() -> None:
-    lines = format_comparisons(
-        adjust_comparisons(
-            [
-                make_comparison("good", "poor", 0.0004),
-                make_comparison("good", "poor", 0.2, metric="oh", difference=-0.0001, effect_size=None),
-            ]
-        )
-    ).splitlines()
-    assert lines == [
-        "- TPI-Test RSF, judge large: good − poor = +0.250, p < 0.001 *** "
-        "(McNemar, exact binomial, n 40, effect +0.50)",
-        "- TPI-Test OH, judge large: good − poor = +0.000, p = 0.200 (McNemar, exact binomial, n 40)",
+    comparisons = (
+        make_comparison("good", "poor", 0.0004),
+        make_comparison("good", "fair", 0.3, difference=-0.0001, effect_size=None),
+        make_comparison("good", "poor", 0.2, metric="oh", method="Wilcoxon signed-rank, exact"),
+    )
+    lines = [
+        "- TPI-Test RSF, judge large (McNemar, n 40): "
+        r"good − poor +0.250 (p < 0.001 \*\*\*, effect +0.50); good − fair +0.000 (p = 0.300)",
+        "- TPI-Test OH, judge large (Wilcoxon signed-rank, n 40): good − poor +0.250 (p = 0.200, effect +0.50)",
     ]
-    text = format_table(make_scores(GOOD, POOR, comparisons=(make_comparison("good", "poor", 0.0004),)), "markdown")
-    assert lines[0] in text
+    assert format_comparisons(adjust_comparisons(comparisons)).splitlines() == lines
+    text = format_table(make_scores(GOOD, POOR, comparisons=comparisons), "markdown")
+    assert text.splitlines()[-2:] == lines
+    assert r"(\* < 0.05, \*\* < 0.01, \*\*\* < 0.001)" in text
 
 
 def test_an_evaluation_without_systems_has_a_table() -> None:

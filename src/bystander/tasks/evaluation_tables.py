@@ -96,8 +96,15 @@ def adjust_comparisons(comparisons: Sequence[Comparison]) -> list[AdjustedCompar
 
 
 def format_comparisons(comparisons: Sequence[AdjustedComparison]) -> str:
-    """Return a Markdown list, one line for each comparison, with its p; empty without any."""
-    return "".join(f"- {_describe_comparison(one)}\n" for one in comparisons)
+    """Return a Markdown list with a line for each judge, test and metric: all its pairs, with p; empty without any."""
+    families: dict[str, list[AdjustedComparison]] = {}
+    for one in comparisons:
+        c = one.comparison
+        # Which variant a test took depends on the pair; the page and the JSON say so.
+        method = c.method.split(",")[0]
+        head = f"{TEST_TITLES[c.test]} {c.metric.upper()}, judge {_escape(c.judge)} ({method}, n {c.n})"
+        families.setdefault(head, []).append(one)
+    return "".join(f"- {head}: {'; '.join(map(_describe_pair, pairs))}\n" for head, pairs in families.items())
 
 
 def _order(raters: Iterable[RaterInfo]) -> dict[str, int]:
@@ -183,7 +190,7 @@ def _format_markdown(
     if comparisons:
         text += (
             "\nPairs of systems on the same rows; p after Holm's correction over the pairs of a judge, test and metric "
-            f"(* < 0.05, ** < 0.01, *** < 0.001):\n\n{format_comparisons(comparisons)}"
+            "(\\* < 0.05, \\*\\* < 0.01, \\*\\*\\* < 0.001):\n\n" + format_comparisons(comparisons)
         )
     return text
 
@@ -232,13 +239,13 @@ def _show_counts(row: TableRow, kind: Literal["missing", "unparsable"]) -> str:
     return " / ".join(map(str, counts))
 
 
-def _describe_comparison(one: AdjustedComparison) -> str:
+def _describe_pair(one: AdjustedComparison) -> str:
     c = one.comparison
-    place = f"{TEST_TITLES[c.test]} {c.metric.upper()}, judge {_escape(c.judge)}"
+    stars = f" {_escape(one.stars)}" if one.stars else ""
     effect = "" if c.effect_size is None else f", effect {c.effect_size:+.2f}"
     return (
-        f"{place}: {_escape(c.first)} − {_escape(c.second)} = {round(c.difference, 3) + 0.0:+.3f}, "
-        f"p {show_p(one.adjusted_p)}{f' {one.stars}' if one.stars else ''} ({c.method}, n {c.n}{effect})"
+        f"{_escape(c.first)} − {_escape(c.second)} {round(c.difference, 3) + 0.0:+.3f} "
+        f"(p {show_p(one.adjusted_p)}{stars}{effect})"
     )
 
 
