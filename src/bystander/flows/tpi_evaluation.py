@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bystander.flows.check_evaluate_tpi import describe_other_pack
 from bystander.flows.listeners import BuildListener
@@ -22,11 +23,12 @@ from bystander.schemas.engine_configs import (
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import InputError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
-from bystander.schemas.evaluation import METRICS
+from bystander.schemas.evaluation import BENCH_ROW, METRICS
 from bystander.schemas.evaluation_scores import BenchInfo, Control, EvaluationScores, Projection, RaterInfo
-from bystander.schemas.identity import digest_json
+from bystander.schemas.identity import derive_seed, digest_json
 from bystander.storage.bench_rows import Bench, read_bench, read_clips
 from bystander.storage.build_manifest import ModelFileInfo, get_code_version, list_package_versions
+from bystander.storage.embedding_files import read_embeddings
 from bystander.storage.evaluation_manifest import EVALUATIONS, PACKAGES, find_evaluation
 from bystander.storage.filesystem import Store, open_file
 from bystander.storage.part_use import BASES_FOLDER, record_part_use
@@ -34,6 +36,8 @@ from bystander.storage.parts import Partition, read_partition_columns, write_par
 from bystander.storage.rating_files import read_ratings
 from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment, StageJob, open_environment
+from bystander.tasks.evaluation_controls import measure_controls
+from bystander.tasks.metrics.embedding_projection import name_speaker_group, project_embeddings
 from bystander.tasks.metrics.input_checks import list_ids
 from bystander.tasks.publish_evaluation import ANSWER_COLUMNS, VERDICT_COLUMNS, publish_evaluation
 from bystander.tasks.score_evaluation import (
@@ -109,6 +113,7 @@ class TpiEvaluation:
                 scores,
                 {system: self._read(journeys, ANSWER_COLUMNS) for system, journeys in self.answered.items()},
                 {key: self._read(journeys, VERDICT_COLUMNS) for key, journeys in self.judged.items()},
+                self._read_examples(bench, scores),
                 [self._models[name] for name in sorted(self._models)],
                 content,
             )
@@ -223,14 +228,50 @@ class TpiEvaluation:
         )
 
     def _measure_controls(self, bench: Bench) -> tuple[Control, ...]:
-        """Measure what is no assistant: the place for `tasks.evaluation_controls`."""
-        del bench
-        return ()
+        """Let what is no assistant tell the bench's rows apart."""
+        config = self.config.controls
+        judges = list(self.config.judges) if config.transcript_judges else []
+        if not (config.transcript_classifier or config.verifier or judges):
+            return ()
+        self.listener.on_phase("measuring controls")
+        opened = {name: self._open_judge(name) for name in judges}
+        if config.verifier is not None:
+            opened[""] = self._open(EvaluationEngines(verifier=config.verifier))
+        try:
+            return measure_controls(
+                pa.concat_tables(read_clips(bench, self.config.partition_rows)),
+                config,
+                self.config.seed,
+                opened[""].engine("verifier") if config.verifier else None,
+                {name: opened[name].engine("judge") for name in judges},
+                self.pack,
+                confidence=self.config.confidence,
+                resamples=self.config.resamples,
+            )
+        finally:
+            for environment in opened.values():
+                environment.close()
 
     def _project_embeddings(self, bench: Bench) -> tuple[Projection, ...]:
-        """Draw each system's embeddings: the place for `tasks.metrics.embedding_projection`."""
-        del bench
-        return ()
+        """Draw the embeddings of each system that has some."""
+        return tuple(
+            project_embeddings(
+                read_embeddings(path, len(bench.rows)),
+                [row["id"] for row in bench.rows],
+                [name_speaker_group(row) for row in bench.rows],
+                system=system,
+                seed=derive_seed(self.config.seed, system, "embedding_projection"),
+            )
+            for system, path in self.config.embeddings.items()
+        )
+
+    def _read_examples(self, bench: Bench, scores: EvaluationScores) -> pa.Table:
+        """Return the rows that the page lets one listen to."""
+        ids = pa.array(sorted({example.id for example in scores.examples}), pa.string())
+        clips = [BENCH_ROW.empty_table()]
+        for table in read_clips(bench, self.config.partition_rows):
+            clips.append(table.filter(pc.is_in(table["id"], ids)))
+        return pa.concat_tables(clips)
 
     def _digest_content(self, bench: Bench) -> str:
         """Return a digest of all that the evaluation's files are made from."""
@@ -261,11 +302,12 @@ class TpiEvaluation:
                 yield from journey.results
 
     def _open_system(self, name: str) -> StageEnvironment:
-        engines = EvaluationEngines(candidate=self.config.systems[name])
-        return open_environment(StageJob.of_evaluation(self.config, engines))
+        return self._open(EvaluationEngines(candidate=self.config.systems[name]))
 
     def _open_judge(self, name: str) -> StageEnvironment:
-        engines = EvaluationEngines(judge=self.config.judges[name])
+        return self._open(EvaluationEngines(judge=self.config.judges[name]))
+
+    def _open(self, engines: EvaluationEngines) -> StageEnvironment:
         return open_environment(StageJob.of_evaluation(self.config, engines))
 
     def _close(self, environment: StageEnvironment, who: str, role: EngineRole) -> None:

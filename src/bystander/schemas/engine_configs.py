@@ -228,7 +228,8 @@ CandidateConfig = Annotated[
 
 
 class EvaluationEngines(Params):
-    """The engines of one stage job of an evaluation: a system that answers, or a judge."""
+    """The engine of one job of an evaluation: a system that answers, a judge, or the verifier of its controls."""
 
     candidate: CandidateConfig | None = None
     judge: TextEngineConfig | None = None
+    verifier: VerifierConfig | None = None

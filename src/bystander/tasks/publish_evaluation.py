@@ -19,9 +19,13 @@ from bystander.storage.evaluation_manifest import (
 )
 from bystander.storage.filesystem import Store
 from bystander.storage.shards import write_table
+from bystander.tasks.evaluation_tables import TableStyle, format_table
+from bystander.tasks.report_evaluation import REPORT_NAME, name_verdicts, write_evaluation_report
 
 ANSWER_COLUMNS = pa.schema([column for column in ANSWERED if column.name not in ("audio", "segments")])
 """Columns of `answers/<system>.parquet`: the bench's own but for what is heard, and what the system said."""
+
+_TABLES: Mapping[str, TableStyle] = {"table.md": "markdown", "table.csv": "csv", "table.json": "json"}
 
 VERDICT_COLUMNS = pa.schema(
     [
@@ -38,6 +42,7 @@ def publish_evaluation(
     scores: EvaluationScores,
     answers: Mapping[str, Iterable[pa.Table]],
     verdicts: Mapping[tuple[str, str], Iterable[pa.Table]],
+    clips: pa.Table,
     models: Sequence[ModelFileInfo],
     content_digest: str,
 ) -> EvaluationManifest:
@@ -49,6 +54,7 @@ def publish_evaluation(
         scores: what was found.
         answers: system to tables of ANSWER_COLUMNS, in the bench's order.
         verdicts: system and judge to tables of VERDICT_COLUMNS.
+        clips: BENCH_ROW rows of the scores' examples.
         models: files of the model store that engines loaded.
         content_digest: of all that went into the scores.
     """
@@ -61,10 +67,15 @@ def publish_evaluation(
         for system, tables in answers.items()
     ]
     files += [
-        _list_table(write_table(store, f"verdicts/{system}.{judge}.parquet", VERDICT_COLUMNS, tables), system, judge)
+        _list_table(write_table(store, name_verdicts(system, judge), VERDICT_COLUMNS, tables), system, judge)
         for (system, judge), tables in verdicts.items()
     ]
-    files.append(_write_file(store, SCORES_NAME, scores.model_dump_json(indent=2) + "\n"))
+    write_evaluation_report(store, scores, clips)
+    files += [
+        _write_file(store, SCORES_NAME, scores.model_dump_json(indent=2) + "\n"),
+        *(_write_file(store, name, format_table(scores, style)) for name, style in _TABLES.items()),
+        EvaluationFile(file=REPORT_NAME, bytes=store.size(REPORT_NAME), sha256=store.sha256(REPORT_NAME)),
+    ]
     manifest = EvaluationManifest(
         name=scores.name,
         content_digest=content_digest,
