@@ -34,6 +34,7 @@ from bystander.schemas.engines import (
     Voice,
 )
 from bystander.schemas.identity import digest_json
+from bystander.tasks.engines.engine_audio import quantise
 
 _LAYOUT = "1"
 """Part of every key: raised when stored replies are encoded in another way."""
@@ -274,9 +275,8 @@ def _encode_clip(reply: SpeechReply) -> bytes | None:
 
     if not len(reply.samples) or not math.isfinite(float(np.sum(reply.samples, dtype=np.float64))):
         return None
-    scaled = np.clip(np.rint(reply.samples * np.float32(32768)), -32768, 32767).astype(np.int16)
     stream = io.BytesIO()
-    soundfile.write(stream, scaled, reply.sampling_rate, format="FLAC", subtype="PCM_16")
+    soundfile.write(stream, quantise(reply.samples), reply.sampling_rate, format="FLAC", subtype="PCM_16")
     return stream.getvalue()
 
 
