@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -22,39 +20,7 @@ from bystander.pages.build_report import (
 from bystander.pages.charts import Series, draw_bars, draw_histogram
 from bystander.pages.waveform import draw_waveform
 from final_rows import make_row, make_rows, make_table
-
-VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
-SELF_CLOSING = {"rect", "path"}
-
-
-class Page(HTMLParser):
-    """Collects elements and text, and insists that tags nest."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.text = ""
-        self._open: list[str] = []
-        self.feed(text)
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] != "style":
-            self.text += data
-
-    def find(self, tag: str, kind: str = "") -> list[dict[str, str]]:
-        return [a for t, a in self.elements if t == tag and (not kind or kind in a.get("class", "").split())]
+from html_pages import Page
 
 
 def make_data(rows: list[dict[str, Any]], **changes: Any) -> ReportData:

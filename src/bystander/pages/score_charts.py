@@ -13,6 +13,7 @@ from bystander.schemas.evaluation_scores import Estimate, EvaluationScores, Syst
 from bystander.schemas.evaluation_table import TEST_TITLES, ScoreTable, TableColumn, show_figure
 from bystander.schemas.taxonomy import load_taxonomy
 
+_NO_JUDGE = -1  # the last colour, which no judge has before the eighth
 _NOTHING = Estimate(mean=None, low=None, high=None, n=0)
 
 
@@ -54,7 +55,7 @@ def draw_scores(scores: EvaluationScores, table: ScoreTable) -> list[Markup]:
             # Pair scores need no judge: one dot says all.
             if row.published or estimate.mean is None or (not column.group and row.system in rows):
                 continue
-            name, series = (row.judge, _find(row.judge, judges)) if column.group else ("pairs of twins", 0)
+            name, series = (row.judge, _find(row.judge, judges)) if column.group else ("pairs of twins", _NO_JUDGE)
             rows.setdefault(row.system, []).append(PlotDot(name, series, estimate))
         if rows:
             title = f"{column.group} {column.title}" if column.group else f"{column.title} of twins"
