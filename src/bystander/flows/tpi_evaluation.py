@@ -90,6 +90,8 @@ class TpiEvaluation:
         warning = describe_other_pack(bench.manifest, self.pack)
         if warning:
             self.listener.on_phase(warning)
+        for path in config.embeddings.values():
+            read_embeddings(path, len(bench.rows))  # a wrong file is found before the first call is paid for
         self._open_light_engines()
         partitions = self._store_rows(bench)
         answers = {name: self._answer(name, partitions, bench) for name in config.systems}
