@@ -59,7 +59,7 @@ def test_mistakes(bench: Path, tmp_path: Path, fields: dict[str, Any], error: ty
 
 def test_no_bench(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="name the folder of a finished build with --bench"):
-        check_evaluate_tpi(configure(tmp_path, tmp_path, bench=""))
+        check_evaluate_tpi(configure(tmp_path, tmp_path).model_copy(update={"bench": ""}))
 
 
 def test_an_endpoint_that_nobody_listens_at(bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
