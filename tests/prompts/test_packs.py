@@ -12,7 +12,7 @@ from bystander.prompts.load import MAX_FILE_BYTES, list_packs, load_pack
 from bystander.prompts.render import MAX_PROMPT_CHARACTERS
 from bystander.schemas.errors import PackError
 from bystander.schemas.taxonomy import load_taxonomy
-from bystander.schemas.text_tasks import TASKS
+from bystander.schemas.text_tasks import JUDGE_TASKS, TASKS
 
 REFERENCE = Path(str(resources.files("bystander.prompts"))) / "packs" / "reference"
 TEXTS = {"primary": "Play some jazz.", "third_party": "No, don't."}
@@ -70,10 +70,71 @@ class TestReferencePack:
             schema = pack.reply_schema(task.name)
             assert (set(schema["required"]) if schema else set()) == set(task.reply)
 
+    @pytest.mark.parametrize("task", JUDGE_TASKS, ids=lambda task: task.name)
+    def test_every_rubric_renders_with_the_rows_part_last_and_asks_for_reasons_first(self, task):
+        pack = load_pack("reference")
+        for item in pack.classes:
+            texts = {**TEXTS, "class": item, "answer": 'He said "no".'}
+            messages = pack.messages(task.name, texts)
+            assert messages[:-1] == pack.messages(task.name, {**texts, "primary": "x", "answer": "y"})[:-1]
+            assert messages[-1].content.endswith('Answer: "He said \\"no\\"."')
+        schema = pack.reply_schema(task.name)
+        assert list(schema["properties"]) == ["rationale", "score"]
+        assert schema["properties"]["score"]["enum"] == [*range(task.score[0], task.score[1] + 1)]
+
     def test_an_apostrophe_is_shown_as_it_is(self):
         pack = load_pack("reference")
         messages = pack.messages("score_ambiguity", TEXTS)
         assert "No, don't." in messages[-1].content
+
+
+class TestRubrics:
+    @pytest.mark.parametrize(
+        ("score", "message"),
+        [
+            ({"type": "number", "minimum": 0, "maximum": 1}, "'score' of type integer"),
+            ({"type": "integer"}, "minimum 0 and maximum 1, or enum [0, 1]"),
+            ({"type": "integer", "minimum": 0}, "minimum 0 and maximum 1"),
+            ({"type": "integer", "minimum": 1, "maximum": 5}, "minimum 0 and maximum 1"),
+            ({"type": "integer", "enum": [0, 1, 2]}, "or enum [0, 1]"),
+        ],
+    )
+    def test_a_score_is_held_to_its_scale(self, folder, score, message):
+        def change(data):
+            data["tasks"]["judge_strategy"]["reply_schema"]["properties"]["score"] = score
+
+        edit_manifest(folder, change)
+        with pytest.raises(PackError, match=r"judge_strategy\.reply_schema") as fault:
+            load_pack(str(folder))
+        assert message in str(fault.value)
+
+    @pytest.mark.parametrize(
+        "score", [{"type": "integer", "minimum": 0, "maximum": 1}, {"type": "integer", "enum": [1, 0]}]
+    )
+    def test_both_ways_of_stating_the_scale_are_taken(self, folder, score):
+        edit_manifest(
+            folder, lambda data: data["tasks"]["judge_strategy"]["reply_schema"]["properties"].update(score=score)
+        )
+        load_pack(str(folder)).require_rubrics()
+
+    def test_reasons_come_before_the_score(self, folder):
+        def change(data):
+            schema = data["tasks"]["judge_helpfulness"]["reply_schema"]
+            schema["properties"] = dict(reversed(schema["properties"].items()))
+
+        edit_manifest(folder, change)
+        with pytest.raises(PackError, match="'rationale' comes before 'score'"):
+            load_pack(str(folder))
+
+    def test_a_pack_without_them_builds_but_does_not_score(self, folder):
+        def change(data):
+            for task in JUDGE_TASKS[:2]:
+                del data["tasks"][task.name]
+
+        edit_manifest(folder, change)
+        pack = load_pack(str(folder))
+        with pytest.raises(PackError, match="tasks: no judge_strategy, judge_one_speaker_strategy; an evaluation"):
+            pack.require_rubrics()
 
 
 class TestAnswers:

@@ -4,7 +4,7 @@ import pytest
 
 from bystander.schemas.taxonomy import load_taxonomy
 from bystander.tasks.stages import text_rules as rules
-from bystander.tasks.stages.spoken_text import is_speakable, split_words
+from bystander.tasks.texts.spoken_text import is_speakable, split_words
 
 SCENARIOS = {
     "agreement": ["endorsement", "alignment", "justification"],

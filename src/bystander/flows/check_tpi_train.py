@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 from uuid import uuid4
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiTrainConfig
-from bystander.schemas.engine_configs import EngineConfigs, OpenAiTextConfig
-from bystander.schemas.engines import EngineRole
+from bystander.schemas.engine_configs import BUILD_ROLES, EngineConfigs, OpenAiTextConfig
 from bystander.schemas.errors import ConfigError, InputError, StorageError
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import load_taxonomy
@@ -49,13 +48,13 @@ def check_tpi_train(config: TpiTrainConfig) -> None:
     _check_thresholds(config.stages.label_actionability, pack)
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
-    _check_store(config.store)
+    check_store(config.store)
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)
     for engine in (config.engines.writer, config.engines.judge):
         if isinstance(engine, OpenAiTextConfig):
-            _check_endpoint(engine)
+            check_endpoint(engine.base_url)
 
 
 def check_opened_engines(config: TpiTrainConfig, environment: StageEnvironment) -> None:
@@ -65,7 +64,7 @@ def check_opened_engines(config: TpiTrainConfig, environment: StageEnvironment) 
         ConfigError: the settings ask for what an engine does not have.
         EngineSetupError: an engine cannot be opened.
     """
-    for role in get_args(EngineRole):
+    for role in BUILD_ROLES:
         environment.engine(role)
     stages = config.stages
     check_voices(environment.engine("speech").voices, stages.choose_voices, stages.normalise_queries.languages)
@@ -101,7 +100,8 @@ def _check_thresholds(params: LabelActionability, pack: PromptPack) -> None:
         )
 
 
-def _check_store(uri: str) -> None:
+def check_store(uri: str) -> None:
+    """Raise an `InputError` where a store cannot be written to."""
     store = open_store(uri)
     probe = f"cache/probe-{uuid4().hex[:12]}"
     try:
@@ -111,24 +111,26 @@ def _check_store(uri: str) -> None:
         raise InputError(f"store {uri}: cannot be written ({exc}); choose another with --out") from exc
 
 
-def _check_endpoint(engine: OpenAiTextConfig) -> None:
-    """See whether anything listens at an engine's address: later, minutes of retries would come before the error."""
+def check_endpoint(base_url: str, what: str = "text engine") -> None:
+    """See whether anything listens at an engine's address: later, minutes of retries would come before the error.
+
+    Raises:
+        ConfigError: it is no address, or nothing can be reached there.
+    """
     try:
-        address = urlsplit(engine.base_url)
+        address = urlsplit(base_url)
         port = address.port or {"http": 80, "https": 443}[address.scheme]
         if not address.hostname:
             raise ValueError("no host")
     except (ValueError, KeyError) as exc:
-        raise ConfigError(
-            f"text engine at {engine.base_url!r}: not an address; write it like http://localhost:8000/v1"
-        ) from exc
+        raise ConfigError(f"{what} at {base_url!r}: not an address; write it like http://localhost:8000/v1") from exc
     if getproxies():
         return  # perhaps only a proxy reaches it
     try:
         socket.create_connection((address.hostname, port), _CONNECT_TIMEOUT_S).close()
     except OSError as exc:
         raise ConfigError(
-            f"text engine at {engine.base_url}: cannot be reached ({exc.strerror or exc}); is it running there?"
+            f"{what} at {base_url}: cannot be reached ({exc.strerror or exc}); is it running there?"
         ) from exc
 
 

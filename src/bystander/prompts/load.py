@@ -23,7 +23,7 @@ from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.packs import PackClass
-from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, NO, TASKS, TWO_OPTION_TASKS, YES
+from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, NO, TASKS, TWO_OPTION_TASKS, YES, TextTask
 
 MANIFEST_NAME = "pack.yaml"
 MAX_FILE_BYTES = 64 * 1024
@@ -88,6 +88,14 @@ class LoadedPack:
         classes = [item.model_dump(mode="json") for item in self.classes] if "class" in entry.variables else []
         asked = [entry.reply_schema, list(entry.answers or ())]
         return digest_json([task, self._sources[task], list(entry.variables), asked, classes])
+
+    def require_rubrics(self) -> None:
+        """Raise a `PackError` if the pack cannot score a system: a pack may leave its rubrics out until then."""
+        if missing := [task.name for task in JUDGE_TASKS if task.name not in self._manifest.tasks]:
+            raise PackError(
+                f"pack {self.name}: {MANIFEST_NAME}: tasks: no {', '.join(missing)}; an evaluation judges by these "
+                "rubrics, so add them or score with another pack"
+            )
 
     def _entry(self, task: str) -> TaskManifest:
         try:
@@ -183,7 +191,7 @@ def _check_tasks(manifest: PackManifest, where: str) -> None:
         raise PackError(f"{where}: {MANIFEST_NAME}: tasks: {', '.join(missing)} missing")
     for name, entry in manifest.tasks.items():
         field = f"{where}: {MANIFEST_NAME}: tasks.{name}"
-        _check_reply_schema(entry.reply_schema, known[name].reply, field)
+        _check_reply_schema(entry.reply_schema, known[name], field)
         _check_answers(entry.answers, name, field)
 
 
@@ -198,7 +206,8 @@ def _check_answers(answers: tuple[str, str] | None, task: str, where: str) -> No
         raise PackError(f"{where}.answers: {answers[0]!r} and {answers[1]!r} must begin with different characters")
 
 
-def _check_reply_schema(schema: Mapping[str, Any] | None, keys: tuple[str, ...], where: str) -> None:
+def _check_reply_schema(schema: Mapping[str, Any] | None, task: TextTask, where: str) -> None:
+    keys = (*task.reply, *(("score",) if task.score else ()))
     if not keys:
         if schema is not None:
             raise PackError(f"{where}.reply_schema: this task is scored by options and takes no schema")
@@ -210,8 +219,32 @@ def _check_reply_schema(schema: Mapping[str, Any] | None, keys: tuple[str, ...],
     except SchemaError as exc:
         raise PackError(f"{where}.reply_schema: is no JSON schema ({exc.message})") from exc
     properties = schema.get("properties", {})
-    for key in keys:
+    for key in task.reply:
         if key not in schema.get("required", ()) or properties.get(key, {}).get("type") != "string":
             raise PackError(f"{where}.reply_schema: needs a required property {key!r} of type string")
         if "maxLength" not in properties[key]:
             raise PackError(f"{where}.reply_schema.properties.{key}: needs a maxLength, so that a reply ends")
+    if task.score:
+        _check_score(schema, task.score, where)
+
+
+def _check_score(schema: Mapping[str, Any], bounds: tuple[int, int], where: str) -> None:
+    """Hold the schema of a verdict to its scale, and to reasons that come before what follows from them."""
+    lowest, highest = bounds
+    properties = schema["properties"]
+    score = properties.get("score", {})
+    if "score" not in schema.get("required", ()) or score.get("type") != "integer":
+        raise PackError(f"{where}.reply_schema: needs a required property 'score' of type integer")
+    scale = [*range(lowest, highest + 1)]
+    if "enum" in score:
+        fits = sorted(map(repr, score["enum"])) == sorted(map(repr, scale))
+    else:
+        fits = (score.get("minimum"), score.get("maximum")) == bounds
+    if not fits:
+        raise PackError(
+            f"{where}.reply_schema.properties.score: give it minimum {lowest} and maximum {highest}, or enum {scale}"
+        )
+    if list(properties).index("score") < list(properties).index("rationale"):
+        raise PackError(
+            f"{where}.reply_schema.properties: 'rationale' comes before 'score', so that reasons come first"
+        )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from bystander.schemas.engines import EngineRole
 from bystander.schemas.stages import Params
 
 
@@ -14,6 +15,12 @@ class EngineConfig(Params):
 
     SPEED_ONLY: ClassVar[frozenset[str]] = frozenset()
     """Fields that say where or how fast the engine answers, never what: no build is another for them."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return all fields but those, of engines within this one too, as JSON-ready data."""
+        data = self.model_dump(mode="json", exclude=set(self.SPEED_ONLY))
+        inner = {name: getattr(self, name) for name in data}
+        return {**data, **{name: value.describe() for name, value in inner.items() if isinstance(value, EngineConfig)}}
 
 
 # ---- text ---------------------------------------------------------------------------------------------------
@@ -144,6 +151,10 @@ class EngineConfigs(Params):
     verifier: VerifierConfig
 
 
+BUILD_ROLES: tuple[EngineRole, ...] = ("writer", "judge", "speech", "recogniser", "verifier")
+"""The roles of a build: the fields of `EngineConfigs`."""
+
+
 # ---- systems that are evaluated -----------------------------------------------------------------------------
 
 
@@ -224,7 +235,8 @@ CandidateConfig = Annotated[
 
 
 class EvaluationEngines(Params):
-    """The engines of one stage job of an evaluation: a system that answers, or a judge."""
+    """The engine of one job of an evaluation: a system that answers, a judge, or the verifier of its controls."""
 
     candidate: CandidateConfig | None = None
     judge: TextEngineConfig | None = None
+    verifier: VerifierConfig | None = None

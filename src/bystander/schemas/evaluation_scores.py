@@ -101,9 +101,10 @@ class Agreement(_Section):
 
 
 class Control(_Section):
-    """How well something that is no assistant tells the two twins of a pair apart: AUC, 0.5 is chance.
+    """How well something that is no assistant tells two-speaker rows from one-speaker rows: AUC, 0.5 is chance.
 
-    A bench that needs ears has an AUC near 0.5 for what sees the transcript alone, and near 1 for what hears.
+    `name` says who tries and over which rows: the twins of the bench's pairs, or all rows. Over twins, what sees the
+    transcript alone is at 0.5, and what hears is near 1 if the bench can be solved by ear. `pairs` were scored whole.
     """
 
     name: str
@@ -114,6 +115,34 @@ class Control(_Section):
     pairs: int
     method: str
     note: str = ""
+
+
+class RaterInfo(_Section):
+    """A system or a judge: the identity of its engine, as `EngineIdentity.describe()` gives it."""
+
+    name: str
+    identity: dict[str, object]
+
+
+class BuildControls(_Section):
+    """`controls.json` of a build: its controls, without any system's evaluation."""
+
+    format: Literal["bystander-controls"] = "bystander-controls"
+    format_version: Literal[1] = 1
+    dataset: str
+    build: str
+    content_digest: str
+    """Of the build that was measured: another one in the manifest means that these figures are out of date."""
+    rows: int
+    seed: int
+    confidence: float
+    pack: str | None
+    """Whose grades the judges gave; null, as the digest, where none was asked."""
+    pack_digest: str | None
+    engines: tuple[RaterInfo, ...]
+    controls: tuple[Control, ...]
+    code_version: str
+    packages: dict[str, str] = Field(default_factory=dict)
 
 
 class Example(_Section):
@@ -136,13 +165,6 @@ class Projection(_Section):
     groups: tuple[Literal["one_speaker", "hard_negative", "two_speakers"], ...]
     x: tuple[float, ...]
     y: tuple[float, ...]
-
-
-class RaterInfo(_Section):
-    """A system or a judge: the identity of its engine, as `EngineIdentity.describe()` gives it."""
-
-    name: str
-    identity: dict[str, object]
 
 
 class BenchInfo(_Section):

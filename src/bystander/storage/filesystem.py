@@ -244,6 +244,16 @@ def open_store(uri: str | os.PathLike[str]) -> Store:
     return Store(uri)
 
 
+def open_file(path: str) -> tuple[Store, str]:
+    """Return the store of the folder that a file lies in, and the file's name there, from a path or fsspec URL.
+
+    Raises:
+        InputError: the protocol is unknown, or its package is not installed.
+    """
+    folder, slash, name = path.rpartition("/")
+    return Store(folder or slash or "."), name
+
+
 def _flush_folder(folder: Path) -> None:
     """Make a rename survive a power cut, where the system can."""
     with contextlib.suppress(OSError):

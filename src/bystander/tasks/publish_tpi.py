@@ -6,12 +6,11 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
 
 import pyarrow as pa
 
 from bystander.schemas.config import TpiTrainConfig
-from bystander.schemas.engines import EngineRole
+from bystander.schemas.engine_configs import BUILD_ROLES
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
@@ -42,7 +41,6 @@ from bystander.tasks.stages.finalise_rows import finalise_rows
 
 SELECTION = "select_quotas"
 """Name under which rows that no quota had room for stand among the rejects."""
-ROLES: tuple[EngineRole, ...] = get_args(EngineRole)
 
 
 @dataclass(slots=True)
@@ -98,7 +96,7 @@ class StageRuns:
 def digest_content(config: TpiTrainConfig, environment: StageEnvironment, runs: StageRuns, ids: Sequence[str]) -> str:
     """Return a digest of all that a build's files are made from: settings, engines, stage results, selection, code."""
     results = sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in runs.runs)
-    engines = {role: environment.engine(role).identity.describe() for role in ROLES}
+    engines = {role: environment.engine(role).identity.describe() for role in BUILD_ROLES}
     texts = [environment.pack.digest, environment.taxonomy.digest()]
     versions = [get_code_version(), list_package_versions(), FINAL.names]
     settings = [config.content_digest(), config.report_rows, engines, texts]
@@ -139,7 +137,7 @@ def publish_tpi(
     store.remove_temporaries()  # of a run that was killed here
     sampling_rate = config.stages.mix_speakers.sampling_rate
     engines: dict[str, EngineInfo] = {
-        role: EngineInfo(**environment.engine(role).identity.describe()) for role in ROLES
+        role: EngineInfo(**environment.engine(role).identity.describe()) for role in BUILD_ROLES
     }
     described = {role: info.model_dump() for role, info in engines.items()}
     counter = RowCounter()

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from bystander.tasks.stages import text_rules as rules
 from bystander.tasks.stages.sentence_cut import cut_sentence
-from bystander.tasks.stages.spoken_text import clean_spoken_text, is_speakable
+from bystander.tasks.texts.spoken_text import clean_spoken_text, is_speakable
 
 WORDS = st.lists(st.text("abcdefgh'XYZ019", min_size=1, max_size=8).filter(lambda w: w.strip("'")), max_size=25)
 
@@ -161,13 +161,6 @@ def test_label_leaks():
 @pytest.mark.parametrize("text", ["{a", "**bold**", "see [1]", "- a\n- b", "`code`"])
 def test_markup(text):
     assert rules.has_markup(text)
-
-
-def test_remark_words_are_those_that_only_the_remark_has():
-    assert rules.find_remark_words(
-        "Playing jazz near the neighbours.", "Play some jazz.", "The neighbours like jazz."
-    ) == ["neighbour"]
-    assert rules.find_remark_words("Playing jazz.", "Play some jazz.", "Good idea, I like jazz.") == []
 
 
 def test_repetition():

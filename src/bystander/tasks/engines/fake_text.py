@@ -16,14 +16,17 @@ from bystander.schemas.identity import digest_json, make_rng
 from bystander.schemas.taxonomy import Scenario, Taxonomy, load_taxonomy
 from bystander.schemas.text_tasks import (
     CHECK_REALISM,
+    JUDGE_TASKS,
     LABEL_CLASS,
     SCORE_AMBIGUITY,
     WRITE_INTERRUPTION,
     WRITE_ONE_SPEAKER_REPLY,
     WRITE_REPLY,
 )
+from bystander.tasks.engines.rule_judge import judge_by_rules
 
 _REVISION = "1"
+_RUBRICS = frozenset(task.name for task in JUDGE_TASKS)
 _UNREALISTIC_SHARE = 0.05
 _AMBIGUITY_SHARES = (0.3, 0.3, 0.2, 0.12, 0.08)
 """Shares of the scores 1 to 5: a fifth at 4 or above, so that hard negatives can be built."""
@@ -105,6 +108,8 @@ class FakeTextEngine:
             return _reply_with({"reply": _write_reply(request.variables)})
         if request.task == WRITE_ONE_SPEAKER_REPLY.name:
             return _reply_with({"reply": _confirm(request.variables["primary"], avoid="")})
+        if request.task in _RUBRICS:
+            return judge_by_rules(request.task, request.variables)
         return RowFault("unknown_task", f"the fake text engine has no answer to task {request.task!r}")
 
     def _write_line(self, request: TextRequest) -> str:

@@ -13,6 +13,7 @@ from bystander.schemas.identity import digest_json
 from bystander.schemas.starter_queries import normalise_text
 from bystander.tasks.engines.playbook_data import KIND_ORDER, PlaybookData, RealismItem, load_playbook_data
 from bystander.tasks.engines.playbook_dialogues import PlaybookDialogue, expand_query, list_primaries
+from bystander.tasks.engines.rule_judge import judge_by_rules
 
 _VERSION = "2"
 """Raised whenever the same data would give other replies."""
@@ -33,6 +34,8 @@ class PlaybookTextEngine:
     A one-speaker reply is also given to exchanges that no one person would say, and to a request alone (an empty
     `third_party`): systems without ears, or with half of them, would answer those. There a request that could be one
     of several is asked for again.
+
+    Rubrics are answered by `rule_judge`, whatever the exchange.
     """
 
     def __init__(self, config: PlaybookTextConfig | None = None, data: PlaybookData | None = None) -> None:
@@ -54,6 +57,7 @@ class PlaybookTextEngine:
             text_tasks.WRITE_REPLY.name: self._write_reply,
             text_tasks.WRITE_ONE_SPEAKER_REPLY.name: self._write_one_speaker_reply,
             text_tasks.SCORE_AMBIGUITY.name: self._score_ambiguity,
+            **dict.fromkeys((task.name for task in text_tasks.JUDGE_TASKS), _judge),
         }
 
     @property
@@ -223,6 +227,10 @@ class PlaybookTextEngine:
                 break
             found.add(index)
         return sorted(found)
+
+
+def _judge(request: TextRequest) -> Answer:
+    return judge_by_rules(request.task, request.variables)
 
 
 def _key(primary: str, third_party: str) -> tuple[str, str]:

@@ -13,9 +13,9 @@ from bystander.schemas.stages import Stage, StageContext, StageOutput, split_row
 from bystander.schemas.text_tasks import WRITE_ONE_SPEAKER_REPLY
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, VOICED
 from bystander.schemas.tpi_params import BuildHardNegatives
-from bystander.tasks.stages import text_rules as rules
 from bystander.tasks.stages.reply_rules import COMMON_REPLY_REASONS, read_reply
 from bystander.tasks.stages.text_attempts import Row, attempt_rows
+from bystander.tasks.texts.mentions import refers_to_other_person
 
 NAME = "build_hard_negatives"
 
@@ -56,7 +56,7 @@ def build_hard_negatives(rows: pa.Table, context: StageContext) -> StageOutput:
         text = read_reply(reply, [item.key for item in context.pack.classes], params.reply.max_words)
         if isinstance(text, RowFault):
             return text
-        if rules.refers_to_other_person(text):
+        if refers_to_other_person(text):
             return RowFault("reply_mentions_speaker", f"another person in the reply {text!r}")
         return {"reply": text}
 

@@ -8,7 +8,7 @@ from typing import Any
 from bystander.schemas.engines import RowFault, TextReply
 from bystander.tasks.stages import text_rules as rules
 from bystander.tasks.stages.reply_formats import make_line_pattern, set_patterns
-from bystander.tasks.stages.spoken_text import split_words
+from bystander.tasks.texts.spoken_text import split_words
 
 REPLY_CHARACTERS = (10, 170)
 

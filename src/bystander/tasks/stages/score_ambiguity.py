@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
 
-from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextRequest
+from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextEngine, TextRequest
 from bystander.schemas.identity import derive_seed
+from bystander.schemas.packs import PromptPack
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.text_tasks import SCORE_AMBIGUITY
 from bystander.schemas.tpi import REPLIED, SCORED
 from bystander.schemas.tpi_params import ScoreAmbiguity
 from bystander.tasks.stages.option_scores import score_options
-from bystander.tasks.stages.text_attempts import Row
 from bystander.tasks.stages.text_rules import addresses_somebody
 
 NAME = "score_ambiguity"
@@ -32,29 +32,50 @@ def score_ambiguity(rows: pa.Table, context: StageContext) -> StageOutput:
     Reject reasons: those of the engine, `ENGINE_REASONS`.
     """
 
-    def make_request(row: Row) -> TextRequest:
-        texts = {"primary": row["primary_text"], "third_party": row["third_party_text"]}
+    params = cast(ScoreAmbiguity, context.params)
+    texts = rows.select(("id", "primary_text", "third_party_text")).to_pylist()
+    questions = [
+        (row["primary_text"], row["third_party_text"], derive_seed(context.build_seed, row["id"], NAME))
+        for row in texts
+    ]
+    outcomes: list[Mapping[str, Any] | RowFault] = []
+    for row, score in zip(texts, grade_transcripts(questions, context.pack, context.judge), strict=True):
+        if isinstance(score, RowFault):
+            outcomes.append(score)
+            continue
+        highest = params.max_score_when_addressed if addresses_somebody(row["third_party_text"]) else 5.0
+        outcomes.append({"ambiguity_score": min(score, highest)})
+    return split_rows(NAME, rows, outcomes, SCORED)
+
+
+def grade_transcripts(
+    questions: Sequence[tuple[str, str, int]], pack: PromptPack, judge: TextEngine
+) -> list[float | RowFault]:
+    """Return the judge's expected grade of each transcript, in [1, 5]: 5 is surely one person talking.
+
+    Args:
+        questions: primary text, third party's text, and the seed of the call.
+        pack: has the task `score_ambiguity`.
+        judge: is asked at temperature 0.
+    """
+
+    def make_request(primary: str, third_party: str, seed: int) -> TextRequest:
+        texts = {"primary": primary, "third_party": third_party}
         return TextRequest(
             task=SCORE_AMBIGUITY.name,
-            messages=context.pack.messages(SCORE_AMBIGUITY.name, texts),
-            seed=derive_seed(context.build_seed, row["id"], NAME),
+            messages=pack.messages(SCORE_AMBIGUITY.name, texts),
+            seed=seed,
             variables=texts,
             options=_GRADES,
             temperature=0.0,
         )
 
-    params = cast(ScoreAmbiguity, context.params)
-    texts = rows.select(("id", "primary_text", "third_party_text")).to_pylist()
-    scores = score_options(context.judge, [make_request(row) for row in texts])
-    outcomes: list[Mapping[str, Any] | RowFault] = []
-    for row, grades in zip(texts, scores, strict=True):
-        if isinstance(grades, RowFault):
-            outcomes.append(grades)
-            continue
-        score = sum(int(grade) * share for grade, share in grades.items()) / sum(grades.values())
-        highest = params.max_score_when_addressed if addresses_somebody(row["third_party_text"]) else 5.0
-        outcomes.append({"ambiguity_score": min(score, highest)})
-    return split_rows(NAME, rows, outcomes, SCORED)
+    return [
+        grades
+        if isinstance(grades, RowFault)
+        else sum(int(grade) * share for grade, share in grades.items()) / sum(grades.values())
+        for grades in score_options(judge, [make_request(*question) for question in questions])
+    ]
 
 
 STAGE = Stage(

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from bystander.tasks.stages.spoken_text import ELLIPSIS, split_words
+from bystander.tasks.texts.spoken_text import ELLIPSIS, split_words
 
 MIN_WORDS_BEFORE_CUT: Final = 3
 

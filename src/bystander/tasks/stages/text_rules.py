@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
-from bystander.tasks.stages.spoken_text import ASKING_STEMS, list_content_words, split_words, straighten_marks
+from bystander.tasks.texts.spoken_text import ASKING_STEMS, list_content_words, split_words, straighten_marks
 
 _REFUSAL = re.compile(
     r"\b(?:i(?:'m| am) (?:sorry|afraid|unable|not able)|i (?:can(?:'t|not| not)|could(?:n't| not)|won't|will not) "
@@ -35,14 +35,6 @@ _MARKUP = re.compile(r"[{}\[\]<>|`*#_\\]|\bjson\b|\n", re.IGNORECASE)
 _ROLE_LABELS = re.compile(
     r"\b(?:third[ -]part(?:y|ies)|bystanders?|primary (?:user|speaker)|the user|interrupt(?:ion|er|ing)?s?|ignorable|"
     r"actionable|non-?ignorable|the (?:request|remark|scenario)|voice assistant|hard negative)\b",
-    re.IGNORECASE,
-)
-_OTHER_PERSON = re.compile(
-    r"\b(?:someone|somebody|the (?:other )?person|another person|other (?:person|speaker|voice)|"
-    r"your (?:friend|companion|partner|guest)|"
-    r"(?:they|he|she|people) (?:said|says?|mentioned|mentions|suggested|suggests|wants?|thinks?|added|asked)|"
-    r"i (?:just )?(?:over)?heard|with you (?:said|says|mentioned|suggested)|was (?:said|mentioned|suggested)|"
-    r"near(?:by)? you)\b",
     re.IGNORECASE,
 )
 
@@ -124,14 +116,3 @@ def leaks_labels(text: str, keys: Iterable[str] = ()) -> bool:
 def has_markup(text: str) -> bool:
     """Whether a text holds JSON, markdown or line breaks, which nobody speaks."""
     return bool(_MARKUP.search(text))
-
-
-def refers_to_other_person(reply: str) -> bool:
-    """Whether a reply says that another person has spoken."""
-    return bool(_OTHER_PERSON.search(reply))
-
-
-def find_remark_words(reply: str, request: str, remark: str) -> list[str]:
-    """Return the distinctive words of the remark that are in the reply and not in the request, sorted."""
-    distinctive = {word for word in list_content_words(remark) if len(word) >= 3} - set(list_content_words(request))
-    return sorted(distinctive & set(list_content_words(reply)))

@@ -13,7 +13,7 @@ from bystander.schemas.tpi import CHECKED, MIXED
 from bystander.schemas.tpi_params import VerifySpeakers
 from bystander.tasks.audio.coding import dequantise
 from bystander.tasks.audio.fresh_clips import FRESH_CLIPS
-from bystander.tasks.audio.speech_checks import count_spoken_characters
+from bystander.tasks.metrics.segment_similarity import find_cut
 from bystander.tasks.metrics.speaker_similarity import SimilarityRule
 from bystander.tasks.stages.speaker_verdicts import judge_rows
 
@@ -51,17 +51,8 @@ def verify_mixture(rows: pa.Table, context: StageContext) -> StageOutput:
 
 def _split_mixture(row: Mapping[str, Any]) -> tuple[EmbeddingRequest, EmbeddingRequest]:
     values, rate = FRESH_CLIPS.take_values(row["audio"]["bytes"])
-    first, last = row["segments"][0], row["segments"][-1]
-    if row["n_speakers"] == 1:
-        primary = count_spoken_characters(row["primary_text"])
-        share = primary / max(1, primary + count_spoken_characters(row["third_party_text"]))
-        before_end_s = after_start_s = first["start_s"] + share * (first["end_s"] - first["start_s"])
-    else:
-        before_end_s = min(first["end_s"], last["start_s"])
-        after_start_s = max(first["end_s"], last["start_s"])
-    before = values[round(first["start_s"] * rate) : round(before_end_s * rate)]
-    after = values[round(after_start_s * rate) : round(last["end_s"] * rate)]
-    return EmbeddingRequest(dequantise(before), rate), EmbeddingRequest(dequantise(after), rate)
+    before, after = (dequantise(values[part]) for part in find_cut(row).slices(rate))
+    return EmbeddingRequest(before, rate), EmbeddingRequest(after, rate)
 
 
 STAGE = Stage(

@@ -17,8 +17,8 @@ from bystander.schemas.tpi_params import WriteInterruptions
 from bystander.tasks.stages import text_rules as rules
 from bystander.tasks.stages.reply_formats import make_line_pattern, set_patterns
 from bystander.tasks.stages.sentence_cut import cut_sentence
-from bystander.tasks.stages.spoken_text import clean_spoken_text, is_speakable, split_words
 from bystander.tasks.stages.text_attempts import Row, attempt_rows
+from bystander.tasks.texts.spoken_text import clean_spoken_text, is_speakable, split_words
 
 NAME = "write_interruptions"
 _OPENINGS_OFFERED = 3

@@ -14,9 +14,9 @@ from bystander.schemas.stages import Stage, StageContext, StageOutput, split_row
 from bystander.schemas.text_tasks import WRITE_REPLY
 from bystander.schemas.tpi import LABELLED, REPLIED
 from bystander.schemas.tpi_params import WriteReplies
-from bystander.tasks.stages import text_rules as rules
 from bystander.tasks.stages.reply_rules import COMMON_REPLY_REASONS, narrow_schema, read_reply
 from bystander.tasks.stages.text_attempts import Row, attempt_rows
+from bystander.tasks.texts.mentions import find_remark_words, refers_to_other_person
 
 NAME = "write_replies"
 
@@ -77,8 +77,8 @@ def write_replies(rows: pa.Table, context: StageContext) -> StageOutput:
 
 def check_mention(reply: str, row: Row, item: PackClass) -> RowFault | None:
     """Return the fault of a reply that mentions the remark against its class's policy, or fails to."""
-    words = rules.find_remark_words(reply, row["primary_complete"], row["third_party_text"])
-    mentions = rules.refers_to_other_person(reply)
+    words = find_remark_words(reply, row["primary_complete"], row["third_party_text"])
+    mentions = refers_to_other_person(reply)
     if not item.mentions_third_party and (mentions or words):
         return RowFault("reply_mentions_remark", f"{', '.join(words) or 'another person'} in the reply {reply!r}")
     if item.requires_mention and not mentions:

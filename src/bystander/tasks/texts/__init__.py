@@ -1,0 +1,1 @@
+"""What texts say, told by rules that stages and engines share. English; pure functions of strings."""
