@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from bystander.schemas.engine_configs import EngineConfigs
+    from bystander.schemas.engine_configs import EngineConfigs, TextEngineConfig
 
 
 def evaluate_controls(
@@ -37,7 +37,7 @@ def evaluate_controls(
     engines = _choose_engines(store.uri, made.config, profile)
     config = ControlsConfig(transcript_judges=judge, verifier=None if text_only else engines.verifier)
     asked = engines.judge or engines.writer
-    judges = {asked.engine: asked} if judge else {}
+    judges: dict[str, TextEngineConfig] = {asked.engine: asked} if judge else {}
     found = publish_controls(store, config, seed, judges, str(made.config.get("pack", "reference")))
     for control, (name, figure) in zip(found.controls, list_figures(found.controls), strict=True):
         typer.echo("; ".join(part for part in (f"{name}: {figure}", f"{control.pairs} pairs", control.note) if part))
