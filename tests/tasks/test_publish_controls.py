@@ -104,7 +104,8 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.
     code, out, err = run(store.uri, "--judge")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0].startswith("transcript classifier, twins: 0.500 (0.500 to 0.500); both twins")
+    assert lines[0].startswith("transcript classifier, twins: 0.500 (0.500 to 0.500); 12 pairs; both twins")
+    assert lines[2].startswith("transcript judge fake_text, twins: 0.500")
     assert lines[-1] == f"{store.uri_of('controls.json')}: written, and the card's section with it."
     assert len(lines) == 7
     code, out, _ = run(store.uri, "--profile", "fake", "--text-only")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from bystander.schemas.engine_configs import EngineConfigs
+    from bystander.schemas.engine_configs import EngineConfigs, TextEngineConfig
 
 
 def evaluate_controls(
@@ -36,10 +36,11 @@ def evaluate_controls(
     made = read_manifest(store)
     engines = _choose_engines(store.uri, made.config, profile)
     config = ControlsConfig(transcript_judges=judge, verifier=None if text_only else engines.verifier)
-    judges = {"judge": engines.judge or engines.writer} if judge else {}
+    asked = engines.judge or engines.writer
+    judges: dict[str, TextEngineConfig] = {asked.engine: asked} if judge else {}
     found = publish_controls(store, config, seed, judges, str(made.config.get("pack", "reference")))
     for control, (name, figure) in zip(found.controls, list_figures(found.controls), strict=True):
-        typer.echo(f"{name}: {figure}{f'; {control.note}' if control.note else ''}")
+        typer.echo("; ".join(part for part in (f"{name}: {figure}", f"{control.pairs} pairs", control.note) if part))
     typer.echo(f"{store.uri_of(CONTROLS_NAME)}: written, and the card's section with it.")
 
 
