@@ -8,7 +8,13 @@ from typing import Any
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiTrainConfig
-from bystander.schemas.engine_configs import EngineConfigs, EvaluationEngines
+from bystander.schemas.engine_configs import (
+    CandidateConfig,
+    EngineConfigs,
+    EvaluationEngines,
+    StandInConfig,
+    TextEngineConfig,
+)
 from bystander.schemas.engines import CallCache, EngineRole
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig, EvaluationStages
@@ -21,11 +27,19 @@ from bystander.storage.build_manifest import ModelFileInfo
 from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
-from bystander.tasks.engines.cached import CachedRecogniser, CachedSpeechEngine, CachedTextEngine
-from bystander.tasks.engines.registry import open_recogniser, open_speech_engine, open_text_engine, open_verifier
+from bystander.tasks.engines.cached import CachedCandidate, CachedRecogniser, CachedSpeechEngine, CachedTextEngine
+from bystander.tasks.engines.registry import (
+    open_candidate,
+    open_recogniser,
+    open_speech_engine,
+    open_text_engine,
+    open_verifier,
+)
 
-_INSTANT = frozenset({"playbook", "fake_text", "fake_speech", "fake_recogniser", "fake_verifier"})
-"""Engines whose calls are cheaper than a look into the cache."""
+_INSTANT = frozenset(
+    {"playbook", "fake_text", "fake_speech", "fake_recogniser", "fake_verifier", "predictions", "stand_in"}
+)
+"""Engines whose calls are cheaper than a look into the cache; a stand-in's writer has its own."""
 
 
 class StageJob(Params):
@@ -115,6 +129,7 @@ class StageEnvironment:
         """Return the files of the model store that the configured engines load, for the manifest and the card."""
         manifest = load_manifest()
         configs = [getattr(self.job.engines, role) for role in type(self.job.engines).model_fields]
+        configs += [config.writer for config in configs if isinstance(config, StandInConfig)]
         names = {
             config.model
             for config in configs
@@ -148,14 +163,26 @@ class StageEnvironment:
         if config is None:
             raise EngineSetupError(f"no engine is configured for the role {role!r}")
         if role in ("writer", "judge"):
-            return self._remember(
-                CachedTextEngine, open_text_engine(config, resolve, _find_model_digest), config.engine
-            )
+            return self._open_text(config)
+        if role == "candidate":
+            return self._open_candidate(config)
         if role == "speech":
             return self._remember(CachedSpeechEngine, open_speech_engine(config, resolve), config.engine)
         if role == "recogniser":
             return self._remember(CachedRecogniser, open_recogniser(config, resolve), config.engine)
         return open_verifier(config, resolve)
+
+    def _open_text(self, config: TextEngineConfig) -> Any:
+        engine = open_text_engine(config, ModelStore().resolve, _find_model_digest)
+        return self._remember(CachedTextEngine, engine, config.engine)
+
+    def _open_candidate(self, config: CandidateConfig) -> Any:
+        writer = None
+        if isinstance(config, StandInConfig) and config.writer is not None:
+            # Kept as the job's writer: its calls are counted, and it is closed with the rest.
+            writer = self._engines["writer"] = self._open_text(config.writer)
+        engine = open_candidate(config, ModelStore().resolve, writer, self.pack)
+        return self._remember(CachedCandidate, engine, config.engine)
 
     def _remember(self, cached: Callable[[Any, CallCache], Any], engine: Any, kind: str) -> Any:
         """Return the engine behind the call cache, unless it is faster than the cache."""

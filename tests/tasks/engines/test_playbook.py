@@ -305,12 +305,34 @@ def test_written_replies_are_the_authored_ones(engine: PlaybookTextEngine, dialo
         assert isinstance(reply, TextReply)
         assert reply.value == {"reply": d.reply}
         one = ask(engine, text_tasks.WRITE_ONE_SPEAKER_REPLY, **texts)
-        if d.ambiguity >= 4:
-            assert isinstance(one, TextReply)
-            assert one.value == {"reply": d.one_speaker_reply}
-        else:
-            assert isinstance(one, RowFault)
-            assert one.reason == "outside_coverage"
+        assert isinstance(one, TextReply)
+        assert one.value == {"reply": d.one_speaker_reply or d.heard_as_one}
+
+
+def test_what_one_person_would_hardly_say_is_answered_as_that_persons_words(
+    engine: PlaybookTextEngine, dialogues: list[PlaybookDialogue]
+) -> None:
+    others = ("someone with", "someone next", "the other person", "person with you", "another voice", "i heard")
+    for d in dialogues[::5]:
+        assert d.heard_as_one == d.one_speaker_reply or d.ambiguity < 4
+        assert not any(words in d.heard_as_one.lower() for words in others), d
+        assert check_speakable(d.heard_as_one), d
+    texts = {"primary": "Ring the pizza place on the corner.", "third_party": "Better to try the noodle bar instead."}
+    corrected = next(d for d in dialogues if d.primary == texts["primary"] and d.kind == "correction_disambiguation")
+    assert corrected.ambiguity < 4
+    assert corrected.heard_as_one.endswith("Calling the noodle bar.")
+
+
+def test_a_request_alone_gets_its_own_answer(engine: PlaybookTextEngine) -> None:
+    def answer(primary: str) -> object:
+        reply = ask(engine, text_tasks.WRITE_ONE_SPEAKER_REPLY, primary=primary, third_party="")
+        return reply.value if isinstance(reply, TextReply) else reply.reason
+
+    assert answer("What is the capital of Austria?") == {"reply": "The capital of Austria is Vienna."}
+    assert answer("What is the capital...") == {"reply": "The capital of Austria is Vienna."}
+    assert answer("How many...") == {"reply": "I did not catch all of that. Could you say it again?"}
+    assert answer("How many") == "outside_coverage"
+    assert answer("Feed the dragon.") == "outside_coverage"
 
 
 def test_realism_items_are_judged_by_their_truth(engine: PlaybookTextEngine) -> None:

@@ -15,12 +15,16 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from bystander.schemas.engines import (
+    AnswerReply,
+    AnswerRequest,
     CallCache,
+    CandidateEngine,
     EngineIdentity,
     Recogniser,
     RecognitionReply,
     RecognitionRequest,
     RowFault,
+    Samples,
     SpeechEngine,
     SpeechReply,
     SpeechRequest,
@@ -30,6 +34,7 @@ from bystander.schemas.engines import (
     Voice,
 )
 from bystander.schemas.identity import digest_json
+from bystander.tasks.engines.engine_audio import quantise
 
 _LAYOUT = "1"
 """Part of every key: raised when stored replies are encoded in another way."""
@@ -211,7 +216,7 @@ class CachedRecogniser(_CachedEngine[Recogniser, RecognitionRequest, Recognition
         return self._serve(requests, self._engine.recognise, on_reply)
 
     def _describe(self, request: RecognitionRequest) -> list[Any]:
-        return _describe_audio(request)
+        return [_hash_samples(request.samples), request.sampling_rate, request.language]
 
     def _encode(self, reply: RecognitionReply) -> bytes | None:
         return _encode_fields(reply)
@@ -220,12 +225,36 @@ class CachedRecogniser(_CachedEngine[Recogniser, RecognitionRequest, Recognition
         return _decode_fields(RecognitionReply, data)
 
 
-def _describe_audio(request: RecognitionRequest) -> list[Any]:
-    samples = np.ascontiguousarray(request.samples, dtype="<f4")
-    return [hashlib.sha256(samples.tobytes()).hexdigest(), request.sampling_rate, request.language]
+class CachedCandidate(_CachedEngine[CandidateEngine, AnswerRequest, AnswerReply]):
+    """A `CandidateEngine` that hears over another and a cache; a clip is known by a hash of its samples.
+
+    Neither the row's id nor its texts are part of the key, since a system that is evaluated sees neither. So it does
+    not do for stand-ins, which read them: those keep the calls of their text engine.
+    """
+
+    kind = "candidate"
+
+    def answer(
+        self, requests: Sequence[AnswerRequest], on_reply: Callable[[int, AnswerReply], None] | None = None
+    ) -> list[AnswerReply | RowFault]:
+        """Return one reply or fault a request, in order; raises what the inner engine raises."""
+        return self._serve(requests, self._engine.answer, on_reply)
+
+    def _describe(self, request: AnswerRequest) -> list[Any]:
+        return [_hash_samples(request.samples), request.sampling_rate, request.seed]
+
+    def _encode(self, reply: AnswerReply) -> bytes | None:
+        return _encode_fields(reply)
+
+    def _decode(self, data: bytes) -> AnswerReply:
+        return _decode_fields(AnswerReply, data)
 
 
-def _encode_fields(reply: TextReply | RecognitionReply) -> bytes | None:
+def _hash_samples(samples: Samples) -> str:
+    return hashlib.sha256(np.ascontiguousarray(samples, dtype="<f4").tobytes()).hexdigest()
+
+
+def _encode_fields(reply: TextReply | RecognitionReply | AnswerReply) -> bytes | None:
     fields = {field.name: getattr(reply, field.name) for field in dataclasses.fields(reply)}
     try:
         return json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
@@ -246,9 +275,8 @@ def _encode_clip(reply: SpeechReply) -> bytes | None:
 
     if not len(reply.samples) or not math.isfinite(float(np.sum(reply.samples, dtype=np.float64))):
         return None
-    scaled = np.clip(np.rint(reply.samples * np.float32(32768)), -32768, 32767).astype(np.int16)
     stream = io.BytesIO()
-    soundfile.write(stream, scaled, reply.sampling_rate, format="FLAC", subtype="PCM_16")
+    soundfile.write(stream, quantise(reply.samples), reply.sampling_rate, format="FLAC", subtype="PCM_16")
     return stream.getvalue()
 
 

@@ -1,8 +1,11 @@
-"""What the recognisers and verifiers do to audio before their models see it."""
+"""What the engines do to audio before their models see it."""
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
+import numpy.typing as npt
 
 from bystander.schemas.engines import Samples
 
@@ -25,3 +28,17 @@ def measure_peak_level(samples: Samples, sampling_rate: int) -> float:
     usable = samples[: len(samples) // frame * frame].reshape(-1, frame).astype(np.float64)
     power = float(np.max(np.mean(usable**2, axis=1), initial=0.0))
     return 10 * float(np.log10(power)) if power > 0 else -np.inf
+
+
+def quantise(samples: Samples) -> npt.NDArray[np.int16]:
+    """Return the 16-bit values of samples in [-1, 1]; what lies outside is clipped."""
+    return np.clip(np.rint(samples * np.float32(32768)), -32768, 32767).astype(np.int16)
+
+
+def encode_wav(samples: Samples, sampling_rate: int) -> bytes:
+    """Return a 16-bit mono WAV file."""
+    import soundfile
+
+    stream = io.BytesIO()
+    soundfile.write(stream, quantise(samples), sampling_rate, format="WAV", subtype="PCM_16")
+    return stream.getvalue()

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import os
 import re
-import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from bystander.schemas.engine_configs import LlamaCppTextConfig, OpenAiTextConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
-from bystander.schemas.errors import EngineError, EngineSetupError, EngineUnavailableError
 from bystander.tasks.engines.chat_reply import (
     build_answer_schema,
     choose_option,
@@ -24,21 +19,18 @@ from bystander.tasks.engines.chat_reply import (
     read_json,
     split_thinking,
 )
+from bystander.tasks.engines.openai_client import ChatClient, run_together
 from bystander.tasks.engines.request_lanes import split_into_lanes
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletion
 
 OnReply = Callable[[int, TextReply], None]
-_T = TypeVar("_T")
 
 _READING_VERSION = "1"
 """Part of the identity: raised when the same answer of a server would be read as another reply."""
 _TOP_LOGPROBS = 20
 """As many alternatives as vLLM and OpenAI give at most."""
-_SEED_MODULUS = 2**31
-"""Seeds of a build have 63 bits; llama.cpp takes 32 and reads 2**32 - 1 as "any"."""
 _REPAIR = (
     "\n\nYour last answer could not be read. Answer again with nothing but the JSON object that was asked for: "
     "no text around it, no line breaks, all its keys, no others."
@@ -61,8 +53,7 @@ class _Answer:
 class OpenAiTextEngine:
     """A model behind an OpenAI-compatible endpoint, called concurrently with at most `max_in_flight` requests.
 
-    Its event loop runs in a thread of its own, which starts at the first call and ends with `close()`. So the bound
-    and the connections are shared by all threads that call `generate`, and a caller may run an event loop itself.
+    The bound is shared by all threads that call `generate`.
 
     Requests are sent in lanes ordered by their prompts, because servers reuse the computed beginning of a prompt;
     replies come back in the order asked.
@@ -84,8 +75,7 @@ class OpenAiTextEngine:
             EngineSetupError: the environment variable that should hold the key is not set.
         """
         self._config = config
-        self._api_key = _read_api_key(config)
-        self._use_proxies = use_proxies
+        self._client = ChatClient(config, "text engine", use_proxies=use_proxies)
         self._identity = identity or EngineIdentity(
             kind="text",
             name="openai",
@@ -93,14 +83,8 @@ class OpenAiTextEngine:
             revision=config.revision,
             settings=describe_settings(config),
         )
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._client: AsyncOpenAI | None = None
-        self._in_flight = asyncio.Semaphore(config.max_in_flight)
         # A reasoning model's first token is a thought: its log-probabilities say nothing about the answer.
         self._logprobs_offered = config.logprobs and not config.reasoning_tokens
-        self._closed = False
 
     @property
     def identity(self) -> EngineIdentity:
@@ -119,56 +103,11 @@ class OpenAiTextEngine:
         """
         if not requests:
             return []
-        future = self._submit(lambda: self._generate_all(requests, on_reply))
-        try:
-            return future.result()
-        except concurrent.futures.CancelledError as exc:
-            raise EngineSetupError(f"text engine {self._config.model!r} was closed while it answered") from exc
-        except BaseException:
-            future.cancel()
-            raise
+        return self._client.run(lambda: self._generate_all(requests, on_reply))
 
     def close(self) -> None:
         """Cancel what is in flight, close the connections and end the thread; a second call does nothing."""
-        with self._lock:
-            self._closed = True
-            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is None or thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(self._shut_down(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-    def _submit(self, start: Callable[[], Coroutine[Any, Any, _T]]) -> concurrent.futures.Future[_T]:
-        with self._lock:
-            if self._closed:
-                raise EngineSetupError(f"text engine {self._config.model!r} was closed and cannot be called again")
-            if self._loop is None:
-                self._client = self._open_client()
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="openai-text", daemon=True)
-                self._thread.start()
-            return asyncio.run_coroutine_threadsafe(start(), self._loop)
-
-    def _open_client(self) -> AsyncOpenAI:
-        import openai
-
-        return openai.AsyncOpenAI(
-            base_url=self._config.base_url,
-            api_key=self._api_key,
-            timeout=self._config.timeout_s,
-            max_retries=self._config.max_retries,
-            http_client=openai.DefaultAsyncHttpxClient(trust_env=self._use_proxies),
-        )
-
-    async def _shut_down(self) -> None:
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        if self._client is not None:
-            await self._client.close()
+        self._client.close()
 
     async def _generate_all(
         self, requests: Sequence[TextRequest], on_reply: OnReply | None
@@ -184,20 +123,13 @@ class OpenAiTextEngine:
                     index = longest.pop()
                 else:
                     return
-                async with self._in_flight:
+                async with self._client.in_flight:
                     reply = await self._answer(requests[index])
                 replies[index] = reply
                 if on_reply is not None and isinstance(reply, TextReply):
                     on_reply(index, reply)
 
-        tasks = [asyncio.ensure_future(run_lane(lane)) for lane in lanes]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            # What fails a lane is no fault of a row and ends the batch: the others must not go on behind the caller.
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await run_together([run_lane(lane) for lane in lanes])
         return [replies[index] for index in range(len(requests))]
 
     async def _answer(self, request: TextRequest) -> TextReply | RowFault:
@@ -285,62 +217,11 @@ class OpenAiTextEngine:
         repair: bool = False,
         schema: Mapping[str, Any] | None = None,
     ) -> _Answer | RowFault:
-        import openai
-
-        assert self._client is not None
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         if repair:
             # Into the last message, not behind it: some chat templates refuse two user turns in a row.
             messages[-1]["content"] += _REPAIR if schema is not None else _REPAIR_TEXT
-        seed = (request.seed + repair) % _SEED_MODULUS
-        server = f"text engine at {self._config.base_url}"
-        try:
-            completion: ChatCompletion = await self._client.chat.completions.create(
-                model=self._config.model,
-                messages=messages,  # type: ignore[arg-type]
-                seed=seed,
-                **options,
-            )
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as exc:
-            raise EngineSetupError(
-                f"{server}: the key is not accepted ({exc.status_code}); {self._name_key()}"
-            ) from exc
-        except openai.NotFoundError as exc:
-            raise EngineSetupError(
-                f"{server}: no model {self._config.model!r} or no such address; check `model` and that `base_url` ends "
-                f"in /v1 ({_shorten(exc.message)})"
-            ) from exc
-        except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
-            return RowFault("request_refused", _shorten(exc.message))
-        except openai.APIStatusError as exc:
-            if exc.status_code == 413:
-                return RowFault("request_refused", _shorten(exc.message))
-            if exc.status_code in (408, 409, 429) or exc.status_code >= 500:
-                raise EngineUnavailableError(
-                    f"{server} answers {exc.status_code} after {self._config.max_retries} retries "
-                    f"({_shorten(exc.message)})"
-                ) from exc
-            raise EngineSetupError(f"{server} answers {exc.status_code} ({_shorten(exc.message)})") from exc
-        except openai.APITimeoutError as exc:
-            raise EngineUnavailableError(
-                f"{server} gave no answer within {self._config.timeout_s:g} s, {self._config.max_retries} retries "
-                "included; raise `timeout_s` or lower `max_in_flight`"
-            ) from exc
-        except openai.APIConnectionError as exc:
-            raise EngineUnavailableError(f"{server} cannot be reached; is it running at this address?") from exc
-        except openai.OpenAIError as exc:
-            raise EngineError(f"{server} failed ({_shorten(str(exc))})") from exc
-        except ValueError as exc:
-            raise EngineSetupError(f"{server} answers with no chat completion; check `base_url`") from exc
-        try:
-            return _read_completion(completion)
-        except (AttributeError, IndexError, TypeError) as exc:  # the client does not validate what it was sent
-            raise EngineSetupError(f"{server} answers with no chat completion; check `base_url`") from exc
-
-    def _name_key(self) -> str:
-        if self._config.api_key_env is None:
-            return "name the environment variable that holds it in `api_key_env`"
-        return f"put a valid one into the environment variable {self._config.api_key_env}"
+        return await self._client.complete(_read_completion, seed=request.seed + repair, messages=messages, **options)
 
 
 def describe_settings(config: OpenAiTextConfig | LlamaCppTextConfig) -> tuple[tuple[str, str], ...]:
@@ -382,17 +263,3 @@ def _read_completion(completion: ChatCompletion) -> _Answer:
         prompt_tokens=usage.prompt_tokens if usage else 0,
         completion_tokens=usage.completion_tokens if usage else 0,
     )
-
-
-def _read_api_key(config: OpenAiTextConfig) -> str:
-    if config.api_key_env is None:
-        return "none"
-    key = os.environ.get(config.api_key_env, "")
-    if not key:
-        raise EngineSetupError(f"text engine at {config.base_url}: set the environment variable {config.api_key_env}")
-    return key
-
-
-def _shorten(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= 300 else line[:297] + "..."

@@ -14,8 +14,10 @@ from bystander.schemas.starter_queries import normalise_text
 from bystander.tasks.engines.playbook_data import KIND_ORDER, PlaybookData, RealismItem, load_playbook_data
 from bystander.tasks.engines.playbook_dialogues import PlaybookDialogue, expand_query, list_primaries
 
-_VERSION = "1"
+_VERSION = "2"
 """Raised whenever the same data would give other replies."""
+
+_ASK_AGAIN = "I did not catch all of that. Could you say it again?"
 
 Answer = TextReply | RowFault
 
@@ -27,6 +29,10 @@ class PlaybookTextEngine:
     back as a `RowFault` with reason `outside_coverage`. Options get probability 1 (the truth) or 0, so that an
     expectation over them is exact. Label, kind and ambiguity hang on the line alone; where a cut request could be one
     of several with different replies, none is given.
+
+    A one-speaker reply is also given to exchanges that no one person would say, and to a request alone (an empty
+    `third_party`): systems without ears, or with half of them, would answer those. There a request that could be one
+    of several is asked for again.
     """
 
     def __init__(self, config: PlaybookTextConfig | None = None, data: PlaybookData | None = None) -> None:
@@ -154,8 +160,24 @@ class PlaybookTextEngine:
         return _write_only_reply(request, {dialogue.reply for dialogue in found})
 
     def _write_one_speaker_reply(self, request: TextRequest) -> Answer:
-        found = self._find_dialogues(request.variables["primary"], request.variables["third_party"])
-        return _write_only_reply(request, {d.one_speaker_reply for d in found if d.one_speaker_reply is not None})
+        primary, third_party = request.variables["primary"], request.variables["third_party"]
+        if not third_party.strip():
+            return _write_or_ask_again(request, self._find_answers(primary))
+        found = list(self._find_dialogues(primary, third_party))
+        authored = {d.one_speaker_reply for d in found if d.one_speaker_reply is not None}
+        if authored:
+            return _write_only_reply(request, authored)
+        return _write_or_ask_again(request, {d.heard_as_one for d in found})
+
+    def _find_answers(self, primary: str) -> set[str]:
+        """Return the answers to all starter queries that a request, as spoken, can be."""
+        text, is_cut = normalise_text(primary), primary.rstrip().endswith("...")
+        queries = (self._data.queries[index] for index in self._find_queries(text))
+        return {
+            query.answer
+            for query in queries
+            if is_cut or any(normalise_text(spoken) == text for spoken in list_primaries(self._data, query))
+        }
 
     def _look_up(self, request: TextRequest) -> PlaybookDialogue | None:
         return self.find_dialogue(request.variables["primary"], request.variables["third_party"])
@@ -215,6 +237,10 @@ def _write_only_reply(request: TextRequest, replies: set[str]) -> Answer:
     if len(replies) > 1:
         return RowFault("outside_coverage", f"the cut request {request.variables['primary']!r} could be one of several")
     return _write({"reply": replies.pop()}) if replies else _miss(request)
+
+
+def _write_or_ask_again(request: TextRequest, replies: set[str]) -> Answer:
+    return _write({"reply": _ASK_AGAIN}) if len(replies) > 1 else _write_only_reply(request, replies)
 
 
 def _choose_first(request: TextRequest, says_so: bool) -> Answer:

@@ -32,13 +32,26 @@ _FUNCTION_WORDS = frozenset(
     "which while who why will with without would you your".split()
 )  # fmt: skip
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)$")
+_AS_ONE = {
+    "swap": "swap_one",
+    "add": "add_one",
+    "narrow": "add_one",
+    "check": "check_one",
+    "offer": "check_one",
+    "claim": "claim_one",
+    "recall": "recall_one",
+    "recall_two": "recall_one",
+}
+"""From the reply set of an actionable line to the one for the same words from the user's own mouth."""
+_AS_ONE_OTHERWISE = "one"
 
 
 @dataclass(frozen=True, slots=True)
 class PlaybookDialogue:
     """One exchange with its truth. `primary` is the whole request as spoken, untruncated in both timings.
 
-    `one_speaker_reply` is there from ambiguity 4 on.
+    `one_speaker_reply` is there from ambiguity 4 on. `heard_as_one` is always there: what an assistant says that takes
+    the two texts for one person's even where nobody would, for lack of ears.
     """
 
     query: str
@@ -51,6 +64,7 @@ class PlaybookDialogue:
     ambiguity: int
     reply: str
     one_speaker_reply: str | None
+    heard_as_one: str
 
 
 def list_dialogues(data: PlaybookData | None = None) -> Iterator[PlaybookDialogue]:
@@ -131,6 +145,7 @@ def _fill_line(
         return
     if line.label == "ignorable" and (_list_stems(third_party) & answer_words) - _list_stems(primary):
         return
+    as_one = one or _choose_reply_as_one(data, query, words, line, key)
     for timing in line.timings:
         yield PlaybookDialogue(
             query=query.text,
@@ -143,7 +158,17 @@ def _fill_line(
             ambiguity=line.ambiguity,
             reply=reply,
             one_speaker_reply=one,
+            heard_as_one=as_one,
         )
+
+
+def _choose_reply_as_one(
+    data: PlaybookData, query: StarterQuery, words: Mapping[str, str], line: PlaybookLine, key: list[str]
+) -> str:
+    """Return a reply that takes the line for the user's own; the plain answer where no reply set fits."""
+    names = (_AS_ONE.get(line.reply or "", _AS_ONE_OTHERWISE), _AS_ONE_OTHERWISE)
+    found = (_choose_reply(data, query, words, name, key) for name in names if name in data.replies)
+    return next((reply for reply in found if reply is not None), query.answer)
 
 
 def _choose_reply(

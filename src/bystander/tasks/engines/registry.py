@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bystander.schemas.engine_configs import (
+    CandidateConfig,
     FakeRecogniserConfig,
     FakeSpeechConfig,
     FakeTextConfig,
@@ -16,15 +17,20 @@ from bystander.schemas.engine_configs import (
     KokoroSpeechConfig,
     LlamaCppTextConfig,
     OnnxVerifierConfig,
+    OpenAiAudioConfig,
     OpenAiTextConfig,
     PlaybookTextConfig,
+    PredictionsConfig,
     RecogniserConfig,
     SpeechEngineConfig,
+    StandInConfig,
     TextEngineConfig,
+    TransformersAudioConfig,
     VerifierConfig,
 )
-from bystander.schemas.engines import Recogniser, SpeakerVerifier, SpeechEngine, TextEngine
+from bystander.schemas.engines import CandidateEngine, Recogniser, SpeakerVerifier, SpeechEngine, TextEngine
 from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.packs import PromptPack
 
 ResolveModel = Callable[[str], Path]
 """Maps a name of the model store, or a path, to a verified path on this machine."""
@@ -38,6 +44,9 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     FakeRecogniserConfig: ("fake_speech", "FakeRecogniser"),
     OnnxVerifierConfig: ("onnx_verifier", "OnnxSpeakerVerifier"),
     FakeVerifierConfig: ("fake_speech", "FakeVerifier"),
+    PredictionsConfig: ("predictions", "PredictionsCandidate"),
+    OpenAiAudioConfig: ("openai_audio", "OpenAiAudioCandidate"),
+    TransformersAudioConfig: ("transformers_audio", "TransformersAudioCandidate"),
 }
 """Module and class of each adapter that is made from its configuration and, unless it is a fake, a `ResolveModel`."""
 _FAKES = (FakeTextConfig, FakeSpeechConfig, FakeRecogniserConfig, FakeVerifierConfig)
@@ -87,6 +96,23 @@ def open_verifier(config: VerifierConfig, resolve_model: ResolveModel) -> Speake
         EngineSetupError: a package, model file or setting is missing or wrong.
     """
     return cast(SpeakerVerifier, _open(config, resolve_model))
+
+
+def open_candidate(
+    config: CandidateConfig,
+    resolve_model: ResolveModel,
+    writer: TextEngine | None = None,
+    pack: PromptPack | None = None,
+) -> CandidateEngine:
+    """Open a system that is evaluated. `writer` (its opener's to close) and `pack` are for stand-ins that write.
+
+    Raises:
+        EngineSetupError: a package, model file, key or setting is missing or wrong.
+        InputError: a file of predictions is missing or wrong.
+    """
+    if isinstance(config, StandInConfig):
+        return cast(CandidateEngine, _find_adapter("stand_in", "open_stand_in")(config, writer, pack))
+    return cast(CandidateEngine, _open(config, resolve_model))
 
 
 def _open(config: Any, resolve_model: ResolveModel) -> Any:
