@@ -49,13 +49,13 @@ def check_tpi_train(config: TpiTrainConfig) -> None:
     _check_thresholds(config.stages.label_actionability, pack)
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
-    _check_store(config.store)
+    check_store(config.store)
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)
     for engine in (config.engines.writer, config.engines.judge):
         if isinstance(engine, OpenAiTextConfig):
-            _check_endpoint(engine)
+            check_endpoint(engine.base_url)
 
 
 def check_opened_engines(config: TpiTrainConfig, environment: StageEnvironment) -> None:
@@ -101,7 +101,8 @@ def _check_thresholds(params: LabelActionability, pack: PromptPack) -> None:
         )
 
 
-def _check_store(uri: str) -> None:
+def check_store(uri: str) -> None:
+    """Raise an `InputError` where a store cannot be written to."""
     store = open_store(uri)
     probe = f"cache/probe-{uuid4().hex[:12]}"
     try:
@@ -111,24 +112,26 @@ def _check_store(uri: str) -> None:
         raise InputError(f"store {uri}: cannot be written ({exc}); choose another with --out") from exc
 
 
-def _check_endpoint(engine: OpenAiTextConfig) -> None:
-    """See whether anything listens at an engine's address: later, minutes of retries would come before the error."""
+def check_endpoint(base_url: str, what: str = "text engine") -> None:
+    """See whether anything listens at an engine's address: later, minutes of retries would come before the error.
+
+    Raises:
+        ConfigError: it is no address, or nothing can be reached there.
+    """
     try:
-        address = urlsplit(engine.base_url)
+        address = urlsplit(base_url)
         port = address.port or {"http": 80, "https": 443}[address.scheme]
         if not address.hostname:
             raise ValueError("no host")
     except (ValueError, KeyError) as exc:
-        raise ConfigError(
-            f"text engine at {engine.base_url!r}: not an address; write it like http://localhost:8000/v1"
-        ) from exc
+        raise ConfigError(f"{what} at {base_url!r}: not an address; write it like http://localhost:8000/v1") from exc
     if getproxies():
         return  # perhaps only a proxy reaches it
     try:
         socket.create_connection((address.hostname, port), _CONNECT_TIMEOUT_S).close()
     except OSError as exc:
         raise ConfigError(
-            f"text engine at {engine.base_url}: cannot be reached ({exc.strerror or exc}); is it running there?"
+            f"{what} at {base_url}: cannot be reached ({exc.strerror or exc}); is it running there?"
         ) from exc
 
 

@@ -59,9 +59,17 @@ class PrefectListener:
         try:
             create_table_artifact(key=f"{self._dataset}-funnel", table=funnel, description="Rows by stage")
             create_table_artifact(key=f"{self._dataset}-rejects", table=rejects, description="Rejected rows by reason")
-            lines = "\n".join(f"- {line}" for line in summary)
-            create_markdown_artifact(key=f"{self._dataset}-summary", markdown=f"# {location}\n\n{lines}\n")
         except Exception:  # the server may refuse or be gone; the build is done all the same
+            _log.warning("the tables could not be shown in Prefect", exc_info=True)
+        self.publish_summary(summary, location)
+
+    def publish_summary(self, summary: Sequence[str], location: str) -> None:
+        """Leave the summary."""
+        self._show(100.0)
+        lines = "\n".join(f"- {line}" for line in summary)
+        try:
+            create_markdown_artifact(key=f"{self._dataset}-summary", markdown=f"# {location}\n\n{lines}\n")
+        except Exception:  # as above
             _log.warning("the summary could not be shown in Prefect", exc_info=True)
 
     def _show(self, percent: float) -> None:

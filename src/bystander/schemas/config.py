@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
@@ -19,6 +19,7 @@ from bystander.schemas.tpi_params import TpiStages, TpiTargets
 
 _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
+_Config = TypeVar("_Config", bound=Params)
 _PROFILES = resources.files("bystander.schemas") / "profiles"
 
 
@@ -79,7 +80,7 @@ class TpiTrainConfig(Params):
 
 def list_profiles() -> list[str]:
     """Return the names of the built-in profiles."""
-    return _list_yaml(_PROFILES)
+    return list_profiles_of(_PROFILES)
 
 
 def load_config(profile: str, files: Sequence[str] = (), overrides: Mapping[str, Any] | None = None) -> TpiTrainConfig:
@@ -88,16 +89,33 @@ def load_config(profile: str, files: Sequence[str] = (), overrides: Mapping[str,
     Raises:
         ConfigError: names the profile, file or field that is wrong.
     """
-    data = read_profile(profile)
+    data = lay_over(read_profile(profile), files, overrides or {})
+    return validate_fields(TpiTrainConfig, data, profile)
+
+
+def lay_over(data: dict[str, Any], files: Sequence[str], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with those of YAML files and then dotted `overrides` laid over them, in order.
+
+    Raises:
+        ConfigError: a file cannot be read, or is no mapping.
+    """
     for path in files:
-        data = _merge(data, _read_yaml(path))
-    for key, value in (overrides or {}).items():
+        data = _merge(data, read_yaml(path))
+    for key, value in overrides.items():
         data = _merge(data, _nest(key, value))
-    data["profile"] = profile
+    return data
+
+
+def validate_fields(kind: type[_Config], data: Mapping[str, Any], profile: str) -> _Config:
+    """Return the configuration of these fields.
+
+    Raises:
+        ConfigError: names the fields that are wrong.
+    """
     try:
-        return TpiTrainConfig.model_validate(data)
+        return kind.model_validate({**data, "profile": profile})
     except ValidationError as exc:
-        faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors())
+        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'fields'}: {e['msg']}" for e in exc.errors())
         raise ConfigError(f"configuration of profile {profile!r}: {faults}") from exc
 
 
@@ -144,22 +162,25 @@ def read_profile(profile: str, folder: Traversable = _PROFILES) -> dict[str, Any
     Raises:
         ConfigError: there is no such profile, or what it extends is missing or extends something.
     """
-    if profile not in _list_yaml(folder):
-        raise ConfigError(f"no profile {profile!r}; there are {', '.join(_list_yaml(folder))}")
+    if profile not in list_profiles_of(folder):
+        raise ConfigError(f"no profile {profile!r}; there are {', '.join(list_profiles_of(folder))}")
     data = _load_fields(folder / f"{profile}.yaml")
     base = data.pop("extends", None)
     if base is None:
         return data
     shared = folder / "shared"
-    if base not in _list_yaml(shared):
-        raise ConfigError(f"profile {profile!r} extends {base!r}; there are {', '.join(_list_yaml(shared)) or 'none'}")
+    if base not in list_profiles_of(shared):
+        raise ConfigError(
+            f"profile {profile!r} extends {base!r}; there are {', '.join(list_profiles_of(shared)) or 'none'}"
+        )
     fields = _load_fields(shared / f"{base}.yaml")
     if "extends" in fields:
         raise ConfigError(f"profile {profile!r} extends {base!r}, which extends another; only one level is allowed")
     return _merge(fields, data)
 
 
-def _list_yaml(folder: Traversable) -> list[str]:
+def list_profiles_of(folder: Traversable) -> list[str]:
+    """Return the names of the profiles in a folder."""
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
@@ -169,7 +190,12 @@ def _load_fields(file: Traversable) -> dict[str, Any]:
     return data
 
 
-def _read_yaml(path: str) -> dict[str, Any]:
+def read_yaml(path: str) -> dict[str, Any]:
+    """Return the fields of a YAML file.
+
+    Raises:
+        ConfigError: it cannot be read, or is no mapping.
+    """
     try:
         data = yaml.safe_load(Path(path).read_text("utf-8"))
     except OSError as exc:

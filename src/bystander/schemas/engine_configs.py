@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,12 @@ class EngineConfig(Params):
 
     SPEED_ONLY: ClassVar[frozenset[str]] = frozenset()
     """Fields that say where or how fast the engine answers, never what: no build is another for them."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return all fields but those, of engines within this one too, as JSON-ready data."""
+        data = self.model_dump(mode="json", exclude=set(self.SPEED_ONLY))
+        inner = {name: getattr(self, name) for name in data}
+        return {**data, **{name: value.describe() for name, value in inner.items() if isinstance(value, EngineConfig)}}
 
 
 # ---- text ---------------------------------------------------------------------------------------------------

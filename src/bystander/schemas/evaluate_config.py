@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from pydantic import Field, model_validator
 
 from bystander.schemas.engine_configs import CandidateConfig, TextEngineConfig, VerifierConfig
 from bystander.schemas.evaluation import TESTS, TestName
+from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Params
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""What systems, judges and raters may be called: their names are those of files."""
 
 
 class AnswerClips(Params):
@@ -19,7 +25,7 @@ class JudgeReplies(Params):
     max_attempts: int = Field(2, ge=1, le=5)
     """Calls before a verdict counts as unparsable, each with a new seed."""
     max_tokens: int = Field(256, ge=32)
-    max_answer_characters: int = Field(6000, ge=100)
+    max_answer_characters: int = Field(6000, ge=100, le=8000)
     """Longer answers are cut to this for the judge, who is told so."""
 
 
@@ -88,4 +94,23 @@ class EvaluateTpiConfig(Params):
             raise ValueError(
                 f"embeddings: no system {', '.join(unknown)}; there are {', '.join(self.systems) or 'none'}"
             )
+        raters = [*self.judges, *(ratings.name for ratings in self.ratings)]
+        odd = [name for name in (*self.systems, *raters) if not _NAME.fullmatch(name)]
+        if odd:
+            raise ValueError(f"{odd[0]!r} is no name for a system or judge: use letters, digits, dots, hyphens and _")
+        if twice := sorted({name for name in raters if raters.count(name) > 1}):
+            raise ValueError(f"judges and ratings: {', '.join(twice)} stands for two; give each a name of its own")
+        files = [f"{system}.{judge}".casefold() for system in self.systems for judge in self.judges]
+        if len(set(files)) < len(files):
+            raise ValueError("systems and judges: two of them would share a file; give them names that differ more")
         return self
+
+    def content_digest(self) -> str:
+        """Return a digest of what decides the scores, but for the contents of the files that it names."""
+        outside = {"name", "store", "workers", "partition_rows", "profile", "systems", "judges"}
+        engines = [{name: engine.describe() for name, engine in named.items()} for named in (self.systems, self.judges)]
+        return digest_json([self.model_dump(mode="json", exclude=outside), engines])
+
+    @property
+    def evaluation_name(self) -> str:
+        return self.name or f"evaluation-{self.content_digest()[:12]}"

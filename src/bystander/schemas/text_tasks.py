@@ -10,11 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TextTask:
-    """`variables` are the string variables of the request; `reply` the keys of the JSON reply, empty if scored."""
+    """`variables` are the string variables of the request; `reply` the texts of the JSON reply, empty if scored.
+
+    With `score` the reply also has an integer `score` between these two, after the texts.
+    """
 
     name: str
     variables: frozenset[str]
     reply: tuple[str, ...] = ()
+    score: tuple[int, int] | None = None
 
 
 WRITE_INTERRUPTION = TextTask(
@@ -41,19 +45,19 @@ SCORE_AMBIGUITY = TextTask("score_ambiguity", frozenset({"primary", "third_party
 """Options 1 to 5: how plausibly is the concatenated transcript one person talking? The score is their expectation."""
 
 _JUDGED = frozenset({"primary", "third_party", "class", "answer"})
-JUDGE_STRATEGY = TextTask("judge_strategy", _JUDGED, ("rationale",))
+JUDGE_STRATEGY = TextTask("judge_strategy", _JUDGED, ("rationale",), (0, 1))
 """Two speakers: `score` 1 if the answer follows the policy of `class`, else 0, and a rationale."""
 
 JUDGE_ONE_SPEAKER_STRATEGY = TextTask(
-    "judge_one_speaker_strategy", frozenset({"primary", "third_party", "answer"}), ("rationale",)
+    "judge_one_speaker_strategy", frozenset({"primary", "third_party", "answer"}), ("rationale",), (0, 1)
 )
 """One speaker: `score` 1 if the answer wrongly takes part of what was said for another person's, else 0."""
 
-JUDGE_HELPFULNESS = TextTask("judge_helpfulness", _JUDGED, ("rationale",))
+JUDGE_HELPFULNESS = TextTask("judge_helpfulness", _JUDGED, ("rationale",), (1, 5))
 """Two speakers: `score` 1 to 5, how well the answer serves the user."""
 
 JUDGE_ONE_SPEAKER_HELPFULNESS = TextTask(
-    "judge_one_speaker_helpfulness", frozenset({"primary", "third_party", "answer"}), ("rationale",)
+    "judge_one_speaker_helpfulness", frozenset({"primary", "third_party", "answer"}), ("rationale",), (1, 5)
 )
 """One speaker: `score` 1 to 5, how well the answer serves what the one user wants in the end."""
 
@@ -63,8 +67,7 @@ JUDGE_TASKS: tuple[TextTask, ...] = (
     JUDGE_HELPFULNESS,
     JUDGE_ONE_SPEAKER_HELPFULNESS,
 )
-"""Rubrics of the evaluation: a pack without them builds data, but scores no system. Their replies also have an integer
-`score`."""
+"""Rubrics of the evaluation: a pack without them builds data, but scores no system."""
 
 TASKS: tuple[TextTask, ...] = (
     WRITE_INTERRUPTION,

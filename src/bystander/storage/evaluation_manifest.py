@@ -1,0 +1,95 @@
+"""`manifest.json` of an evaluation: what it was made from, and the checksums of its files. It is written last."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bystander.schemas.errors import BuildError, StorageError
+from bystander.schemas.evaluation_scores import EvaluationScores
+from bystander.storage.build_manifest import MANIFEST_NAME, ModelFileInfo
+from bystander.storage.filesystem import Store
+
+EVALUATIONS = "evaluations"
+"""Folder of a store that holds its evaluations."""
+SCORES_NAME = "scores.json"
+
+PACKAGES = (
+    "numpy",
+    "onnxruntime",
+    "openai",
+    "pyarrow",
+    "rouge-score",
+    "sacrebleu",
+    "scikit-learn",
+    "scipy",
+    "soxr",
+    "statsmodels",
+    "transformers",
+    "xllamacpp",
+)
+"""Packages whose version can change an answer, a verdict or a figure."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EvaluationFile(_Section):
+    """A file of the evaluation. `system` and `judge` say whose answers or verdicts a Parquet file holds."""
+
+    file: str
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    rows: int | None = None
+    system: str | None = None
+    judge: str | None = None
+
+
+class EvaluationManifest(_Section):
+    """Everything about an evaluation but its figures, which are in `scores.json`."""
+
+    format: Literal["bystander-evaluation-manifest"] = "bystander-evaluation-manifest"
+    format_version: Literal[1] = 1
+    name: str
+    content_digest: str
+    """Digest of all that the files were made from: an equal one means that a new run would write the same files."""
+    config: dict[str, Any]
+    models: tuple[ModelFileInfo, ...] = ()
+    files: tuple[EvaluationFile, ...]
+    code_version: str
+    packages: dict[str, str]
+
+
+def write_evaluation_manifest(store: Store, manifest: EvaluationManifest) -> None:
+    """Write the manifest into the evaluation's folder; call it after every other file is in place."""
+    store.write_bytes(MANIFEST_NAME, manifest.model_dump_json(indent=2).encode() + b"\n")
+
+
+def read_evaluation(store: Store) -> tuple[EvaluationManifest, EvaluationScores]:
+    """Return manifest and scores of a finished evaluation whose files are what the manifest says.
+
+    Raises:
+        BuildError: it is unfinished, damaged, or of another version.
+        StorageError: it cannot be read.
+    """
+    if not store.exists(MANIFEST_NAME):
+        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is missing, so this is not a finished evaluation")
+    try:
+        manifest = EvaluationManifest.model_validate_json(store.read_bytes(MANIFEST_NAME))
+        for info in manifest.files:
+            if store.size(info.file) != info.bytes or store.sha256(info.file) != info.sha256:
+                raise BuildError(f"{store.uri_of(info.file)}: is not what the manifest says; evaluate again")
+        return manifest, EvaluationScores.model_validate_json(store.read_bytes(SCORES_NAME))
+    except ValidationError as exc:
+        raise BuildError(f"{store.uri}: is no evaluation of this version ({exc.errors()[0]['msg']})") from exc
+
+
+def find_evaluation(store: Store, content_digest: str) -> tuple[EvaluationManifest, EvaluationScores] | None:
+    """Return what was published from the same content, if it is whole, else None."""
+    try:
+        manifest, scores = read_evaluation(store)
+    except (BuildError, StorageError):
+        return None
+    return (manifest, scores) if manifest.content_digest == content_digest else None
