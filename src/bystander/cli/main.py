@@ -11,6 +11,7 @@ import bystander
 from bystander.cli.build import build_app
 from bystander.cli.cache import app as cache_app
 from bystander.cli.doctor import doctor
+from bystander.cli.evaluate import evaluate_app
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
 from bystander.cli.verify import verify
@@ -27,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(build_app, name="build")
+app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(models_app, name="models")
 app.add_typer(cache_app, name="cache")
 app.command("verify")(verify)

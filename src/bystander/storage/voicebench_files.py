@@ -244,15 +244,16 @@ def _take_audio(value: Any, path: Path) -> dict[str, Any]:
     if not isinstance(data, bytes) or not data:
         raise _UnusableRow("no_audio", "field 'audio' holds neither bytes nor the path of a file that can be read")
     try:
-        info = soundfile.info(io.BytesIO(data))
+        # All of it, not its header alone: a clip cut short would end the evaluation later.
+        samples, rate = soundfile.read(io.BytesIO(data), dtype="int16")
     except soundfile.LibsndfileError as exc:
         raise _UnusableRow("undecodable_audio", f"field 'audio': {_first_line(exc)}") from exc
-    if not info.frames:
+    if not len(samples):
         raise _UnusableRow("undecodable_audio", "field 'audio' is a clip without any samples")
     return {
         "audio": {"bytes": data, "path": Path(name).name if isinstance(name, str) and name else None},
-        "sampling_rate": info.samplerate,
-        "duration_s": info.frames / info.samplerate,
+        "sampling_rate": rate,
+        "duration_s": len(samples) / rate,
     }
 
 

@@ -22,6 +22,7 @@ from bystander.schemas.text_tasks import (
     WRITE_ONE_SPEAKER_REPLY,
     WRITE_REPLY,
 )
+from bystander.tasks.engines.fake_verdicts import FAKE_VERDICTS
 
 _REVISION = "1"
 _UNREALISTIC_SHARE = 0.05
@@ -105,6 +106,8 @@ class FakeTextEngine:
             return _reply_with({"reply": _write_reply(request.variables)})
         if request.task == WRITE_ONE_SPEAKER_REPLY.name:
             return _reply_with({"reply": _confirm(request.variables["primary"], avoid="")})
+        if request.task in FAKE_VERDICTS:
+            return _reply_with(FAKE_VERDICTS[request.task](request.variables))
         return RowFault("unknown_task", f"the fake text engine has no answer to task {request.task!r}")
 
     def _write_line(self, request: TextRequest) -> str:
