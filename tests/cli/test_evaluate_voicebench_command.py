@@ -44,10 +44,3 @@ def test_mistakes_are_one_line(fail: Fail, tmp_path: Path) -> None:
     assert "has no split mars" in fail("--data", data, *system, *rest, "--set", "splits.sd_qa=[mars]")
     assert "write it as name=model.yaml" in fail("--data", data, "--system", "tiny", *rest)
     assert "rows" in fail("--data", data, *system, *rest, "--rows", "0")
-
-
-def test_a_folder_of_the_user_is_only_written_to_in_the_store(fail: Fail, tmp_path: Path) -> None:
-    data = write_voicebench(tmp_path / "data")
-    before = sorted(data.rglob("*"))
-    fail("--data", data, "--system", f"tiny={tmp_path / 'none.txt'}", "--judge", "rules=fake_text")
-    assert sorted(data.rglob("*")) == before
