@@ -95,6 +95,8 @@ class FakeTextEngine:
     def _answer(self, request: TextRequest) -> TextReply | RowFault:
         if request.options:
             return _score_options(request)
+        if request.task in FAKE_VERDICTS:
+            return _reply_with(FAKE_VERDICTS[request.task](request.variables))
         if request.task == WRITE_INTERRUPTION.name:
             return _reply_with(
                 {
@@ -106,8 +108,6 @@ class FakeTextEngine:
             return _reply_with({"reply": _write_reply(request.variables)})
         if request.task == WRITE_ONE_SPEAKER_REPLY.name:
             return _reply_with({"reply": _confirm(request.variables["primary"], avoid="")})
-        if request.task in FAKE_VERDICTS:
-            return _reply_with(FAKE_VERDICTS[request.task](request.variables))
         return RowFault("unknown_task", f"the fake text engine has no answer to task {request.task!r}")
 
     def _write_line(self, request: TextRequest) -> str:
