@@ -217,8 +217,15 @@ class TransformersAudioConfig(EngineConfig):
     batch_size: int = Field(1, ge=1)
 
 
+class FakeCandidateConfig(EngineConfig):
+    """Instant, deterministic answers that are functions of the clip alone; for tests and benchmarks of the rest."""
+
+    engine: Literal["fake_candidate"] = "fake_candidate"
+
+
 CandidateConfig = Annotated[
-    PredictionsConfig | StandInConfig | OpenAiAudioConfig | TransformersAudioConfig, Field(discriminator="engine")
+    PredictionsConfig | StandInConfig | OpenAiAudioConfig | TransformersAudioConfig | FakeCandidateConfig,
+    Field(discriminator="engine"),
 ]
 
 

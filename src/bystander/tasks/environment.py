@@ -39,7 +39,16 @@ from bystander.tasks.engines.registry import (
 )
 
 _INSTANT = frozenset(
-    {"playbook", "fake_text", "fake_speech", "fake_recogniser", "fake_verifier", "predictions", "stand_in"}
+    {
+        "playbook",
+        "fake_text",
+        "fake_speech",
+        "fake_recogniser",
+        "fake_verifier",
+        "fake_candidate",
+        "predictions",
+        "stand_in",
+    }
 )
 """Engines whose calls are cheaper than a look into the cache; a stand-in's writer has its own."""
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from bystander.schemas.engines import (
+    AnswerReply,
+    AnswerRequest,
     EngineIdentity,
     RecognitionReply,
     RecognitionRequest,
@@ -17,7 +19,7 @@ from bystander.schemas.engines import (
     Voice,
 )
 from bystander.schemas.errors import EngineUnavailableError
-from bystander.tasks.engines.cached import CachedRecogniser, CachedSpeechEngine, CachedTextEngine
+from bystander.tasks.engines.cached import CachedCandidate, CachedRecogniser, CachedSpeechEngine, CachedTextEngine
 
 
 class DictCache(dict):
@@ -47,7 +49,7 @@ class CountingEngine:
                 on_reply(index, replies[index])
         return replies
 
-    synthesise = recognise = generate
+    synthesise = recognise = answer = generate
 
     def close(self):
         self.closed = True
@@ -189,6 +191,34 @@ def test_audio_is_known_by_samples_rate_and_language():
     engine.recognise(others)
     assert [len(batch) for batch in inner.batches] == [1, 3]
     assert (engine.hits, engine.misses) == (1, 4)
+
+
+def test_an_answer_is_known_by_samples_rate_and_seed_and_not_by_the_row():
+    cache = DictCache()
+    inner = CountingEngine(lambda request: AnswerReply(f"{request.samples.sum():.3f} {request.seed}"))
+    engine = CachedCandidate(inner, cache)
+    one = AnswerRequest("row-1", np.linspace(0, 1, 100, dtype=np.float32), 16000, 5, {"reply": "x"})
+    first = engine.answer([one])
+    assert engine.answer([dataclasses.replace(one, id="row-2", variables={})]) == first
+    engine.answer(
+        [
+            dataclasses.replace(one, samples=one.samples * np.float32(0.5)),
+            dataclasses.replace(one, sampling_rate=8000),
+            dataclasses.replace(one, seed=6),
+        ]
+    )
+    assert [len(batch) for batch in inner.batches] == [1, 3]
+    assert (engine.hits, engine.misses) == (1, 4)
+    other = CachedCandidate(CountingEngine(lambda request: AnswerReply("new"), revision="2"), cache)
+    assert other.answer([one]) == [AnswerReply("new")]
+
+
+def test_a_candidate_s_fault_is_not_kept():
+    inner = CountingEngine(lambda request: RowFault("empty_reply"))
+    engine = CachedCandidate(inner, DictCache())
+    one = AnswerRequest("row-1", np.ones(4, np.float32), 16000, 5)
+    assert [engine.answer([one]), engine.answer([one])] == [[RowFault("empty_reply")]] * 2
+    assert len(inner.batches) == 2
 
 
 def test_close_closes_the_inner_engine():

@@ -32,7 +32,8 @@ def measure_peak_level(samples: Samples, sampling_rate: int) -> float:
 
 def quantise(samples: Samples) -> npt.NDArray[np.int16]:
     """Return the 16-bit values of samples in [-1, 1]; what lies outside is clipped."""
-    return np.clip(np.rint(samples * np.float32(32768)), -32768, 32767).astype(np.int16)
+    values: npt.NDArray[np.int16] = np.clip(np.rint(samples * np.float32(32768)), -32768, 32767).astype(np.int16)
+    return values
 
 
 def encode_wav(samples: Samples, sampling_rate: int) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from bystander.schemas.engine_configs import (
     CandidateConfig,
+    FakeCandidateConfig,
     FakeRecogniserConfig,
     FakeSpeechConfig,
     FakeTextConfig,
@@ -47,9 +48,10 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     PredictionsConfig: ("predictions", "PredictionsCandidate"),
     OpenAiAudioConfig: ("openai_audio", "OpenAiAudioCandidate"),
     TransformersAudioConfig: ("transformers_audio", "TransformersAudioCandidate"),
+    FakeCandidateConfig: ("fake_candidate", "FakeCandidate"),
 }
 """Module and class of each adapter that is made from its configuration and, unless it is a fake, a `ResolveModel`."""
-_FAKES = (FakeTextConfig, FakeSpeechConfig, FakeRecogniserConfig, FakeVerifierConfig)
+_FAKES = (FakeTextConfig, FakeSpeechConfig, FakeRecogniserConfig, FakeVerifierConfig, FakeCandidateConfig)
 
 
 def open_text_engine(

@@ -1,0 +1,209 @@
+"""A system that is evaluated, loaded by `transformers` on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bystander.schemas.engine_configs import TransformersAudioConfig
+from bystander.schemas.engines import AnswerReply, AnswerRequest, EngineIdentity, RowFault, Samples
+from bystander.schemas.errors import EngineError, EngineSetupError
+from bystander.schemas.identity import digest_json
+from bystander.tasks.engines.chat_reply import split_thinking
+from bystander.tasks.engines.engine_audio import convert_rate
+from bystander.tasks.engines.model_revision import read_revision
+
+OnReply = Callable[[int, AnswerReply], None]
+
+_READING_VERSION = "1"
+"""Part of the identity: raised when the same clip would be put, or the same answer read, in another way."""
+_PACKAGES = ("torch", "transformers", "accelerate")
+
+
+class TransformersAudioCandidate:
+    """A chat model with ears (Qwen2-Audio, Qwen2.5-Omni, Qwen3-Omni, Voxtral and others), decoded greedily.
+
+    What `AutoProcessor` and `AutoModelForMultimodalLM` open will do: the processor's own chat template places the clip,
+    so a model without one is refused. Of a model that speaks too, only the part that thinks is kept. It is loaded at
+    the first call, so an evaluation whose answers are all kept loads nothing.
+    """
+
+    def __init__(
+        self,
+        config: TransformersAudioConfig,
+        resolve_model: Callable[[str], Path] | None = None,  # noqa: ARG002 - all adapters are built alike
+    ) -> None:
+        """Look for the packages, and for the model's files where it is a folder; their content is its revision.
+
+        Raises:
+            EngineSetupError: a package is missing, or `model` is a path without a folder.
+        """
+        if missing := [name for name in _PACKAGES if importlib.util.find_spec(name) is None]:
+            raise EngineSetupError(
+                f"transformers model {config.model}: {', '.join(missing)} missing; "
+                "pip install 'bystander[transformers]'"
+            )
+        folder = Path(config.model).expanduser()
+        if not folder.is_dir() and (folder.is_absolute() or config.model.startswith((".", "~"))):
+            raise EngineSetupError(f"transformers model {config.model}: no such folder; check the field `model`")
+        self._config = config
+        self._source = str(folder) if folder.is_dir() else config.model
+        asked = config.model_dump(mode="json", include={"system_prompt", "user_prompt", "max_tokens", "dtype"})
+        self._identity = EngineIdentity(
+            kind="candidate",
+            name="transformers_audio",
+            model=folder.resolve().name if folder.is_dir() else config.model,
+            revision=config.revision or (read_revision(config.model, folder) if folder.is_dir() else ""),
+            settings=(("request", digest_json(asked)), ("reading", _READING_VERSION)),
+        )
+        self._lock = threading.Lock()
+        self._processor: Any = None
+        self._model: Any = None
+        self._closed = False
+
+    @property
+    def identity(self) -> EngineIdentity:
+        """Named by the configured revision; without one, by the bytes of the folder's files."""
+        return self._identity
+
+    def answer(
+        self, requests: Sequence[AnswerRequest], on_reply: OnReply | None = None
+    ) -> list[AnswerReply | RowFault]:
+        """Return one reply or fault a request, in order. The seed plays no part: decoding is greedy.
+
+        Faults: `request_refused` (the clip is longer than the model hears), `empty_reply` (it says nothing).
+
+        Raises:
+            EngineSetupError: the model cannot be loaded or is none that hears and chats, or the engine was closed.
+            EngineError: the model fails on a batch, for want of memory for one thing.
+        """
+        if not requests:
+            return []
+        with self._lock:  # one model, one batch at a time
+            self._open()
+            return self._answer_all(requests, on_reply)
+
+    def close(self) -> None:
+        """Let the model go; a second call does nothing."""
+        with self._lock:
+            self._closed = True
+            self._model = self._processor = None
+
+    def _answer_all(self, requests: Sequence[AnswerRequest], on_reply: OnReply | None) -> list[AnswerReply | RowFault]:
+        replies: dict[int, AnswerReply | RowFault] = {}
+        clips: dict[int, Samples] = {}
+        for index, request in enumerate(requests):
+            fault = self._refuse(request)
+            if fault is not None:
+                replies[index] = fault
+            else:
+                clips[index] = convert_rate(request.samples, request.sampling_rate, self._sampling_rate())
+        size = self._config.batch_size
+        indices = list(clips)
+        for batch in (indices[start : start + size] for start in range(0, len(indices), size)):
+            for index, text in zip(batch, self._generate([clips[i] for i in batch]), strict=True):
+                reply = _read_answer(text)
+                replies[index] = reply
+                if on_reply is not None and isinstance(reply, AnswerReply):
+                    on_reply(index, reply)
+        return [replies[index] for index in range(len(requests))]
+
+    def _generate(self, clips: Sequence[Samples]) -> list[str]:
+        import torch
+
+        config = self._config
+        try:
+            inputs = self._processor.apply_chat_template(
+                [self._write_messages(clip) for clip in clips],
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=True,
+                return_tensors="pt",
+                processor_kwargs={"padding": True},
+            ).to(self._model.device, self._model.dtype)
+            with torch.inference_mode():
+                # The samplers' settings of the model's own generation config would only be warned about.
+                tokens = self._model.generate(
+                    **inputs,
+                    max_new_tokens=config.max_tokens,
+                    do_sample=False,
+                    num_beams=1,
+                    temperature=None,
+                    top_p=None,
+                    top_k=None,
+                )
+            written = tokens[:, inputs["input_ids"].shape[1] :]
+            texts: list[str] = self._processor.tokenizer.batch_decode(written, skip_special_tokens=True)
+        except torch.OutOfMemoryError as exc:
+            raise EngineError(
+                f"transformers model {config.model}: out of memory at {len(clips)} clips; lower `batch_size` or set "
+                "`dtype` to bfloat16"
+            ) from exc
+        except (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError) as exc:
+            raise EngineError(f"transformers model {config.model}: failed on a batch ({_shorten(exc)})") from exc
+        return texts
+
+    def _write_messages(self, clip: Samples) -> list[dict[str, Any]]:
+        config = self._config
+        parts: list[dict[str, Any]] = [{"type": "audio", "audio": clip}]
+        if config.user_prompt:
+            parts.append({"type": "text", "text": config.user_prompt})
+        messages = [{"role": "user", "content": parts}]
+        if config.system_prompt:
+            messages.insert(0, {"role": "system", "content": [{"type": "text", "text": config.system_prompt}]})
+        return messages
+
+    def _refuse(self, request: AnswerRequest) -> RowFault | None:
+        """Return the fault of a clip that the model's ears would cut off without a word."""
+        limit_s = getattr(self._processor.feature_extractor, "chunk_length", None)
+        duration_s = len(request.samples) / request.sampling_rate
+        if limit_s is not None and duration_s > limit_s:
+            return RowFault("request_refused", f"the clip lasts {duration_s:.1f} s, the model hears {limit_s} s")
+        return None
+
+    def _sampling_rate(self) -> int:
+        return int(self._processor.feature_extractor.sampling_rate)
+
+    def _open(self) -> None:
+        if self._closed:
+            raise EngineSetupError(f"transformers model {self._config.model}: was closed and cannot be called again")
+        if self._model is not None:
+            return
+        config = self._config
+        from transformers import AutoModelForMultimodalLM, AutoProcessor
+
+        revision = {"revision": config.revision} if config.revision and self._source == config.model else {}
+        try:
+            processor = AutoProcessor.from_pretrained(self._source, **revision)
+            model = AutoModelForMultimodalLM.from_pretrained(
+                self._source, dtype=config.dtype, device_map=config.device, **revision
+            )
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError) as exc:
+            raise EngineSetupError(f"transformers model {config.model}: cannot be loaded ({_shorten(exc)})") from exc
+        if getattr(processor, "feature_extractor", None) is None or not getattr(processor, "chat_template", None):
+            raise EngineSetupError(
+                f"transformers model {config.model}: its processor has no ears or no chat template; serve it behind an "
+                "endpoint (engine openai_audio), or write its replies to a file (engine predictions)"
+            )
+        # Of the omni models, which also speak: the thinker alone writes the answer.
+        if hasattr(model, "thinker"):
+            model.disable_talker()
+            model = model.thinker
+        processor.tokenizer.padding_side = "left"  # else a shorter prompt would be continued behind its padding
+        self._processor, self._model = processor, model.eval()
+
+
+def _read_answer(content: str) -> AnswerReply | RowFault:
+    text, thinking = split_thinking(content)
+    if text:
+        return AnswerReply(text)
+    only = "only thought and said nothing; raise `max_tokens`" if thinking else "answered nothing"
+    return RowFault("empty_reply", f"the model {only}", content)
+
+
+def _shorten(exc: Exception) -> str:
+    line = " ".join(str(exc).split()) or type(exc).__name__
+    return line if len(line) <= 300 else line[:297] + "..."
