@@ -15,7 +15,7 @@ _ROLE = re.compile(r"<\|?\w+\|?>")
 _ANY = f"[{CHOICES}{CHOICES.lower()}]"
 _LETTER = rf"""["'(\[]*(?P<letter>{_ANY})\b(?!'\w)["')\]]*"""
 # A lower-case or bare "a" is far more often an article than a choice: what follows must end a phrase.
-_ENDS = r"(?=\s*(?:$|[.,:;!?)\]\"'\n-])|\s+(?:because|since|as|which|is|was|would|and\s+not|not|for)\b|\s*\()"
+_ENDS = r"(?=\s*(?:$|[.,:;!?)\]\n-])|\s+(?:because|since|as|which|is|was|would|and\s+not|not|for)\b|\s*\()"
 _NAMED = rf"(?:(?:option|choice|letter|answer)\s*:?\s*)?{_LETTER}{_ENDS}"
 _HEDGE = (
     r"(?:(?:most\s+)?(?:likely|probably|definitely|clearly|simply|indeed|therefore|thus|actually|still|then)\s*,?\s+)*"
@@ -70,6 +70,7 @@ _REFUTED = re.compile(
     r"\b(?:not|isn't|wasn't|never|neither|nor|rather\s+than|instead\s+of|incorrect|wrong)\W+(?:\w+\W+){0,2}$",
     re.IGNORECASE,
 )
+_AFTER_ARTICLE = re.compile(r"\s+[(\"'-]")  # "it is a (rather) long story"
 _SEEN_BEFORE = 60  # characters before a letter in which it may be refuted
 
 
@@ -111,7 +112,8 @@ def _find_statements(text: str) -> Sequence[str]:
     found: list[tuple[int, str]] = []
     for pattern in _STATEMENTS:
         for match in pattern.finditer(text):
-            if not _is_refuted(text, match.start("letter")):
+            article = match["letter"] == "a" and _AFTER_ARTICLE.match(text, match.end("letter"))
+            if not article and not _is_refuted(text, match.start("letter")):
                 found.append((match.start("letter"), match["letter"].upper()))
     return [letter for _, letter in sorted(found)]
 
