@@ -81,3 +81,14 @@ TASKS: tuple[TextTask, ...] = (
 YES, NO = "Yes", "No"
 TWO_OPTION_TASKS: frozenset[str] = frozenset({CHECK_REALISM.name, LABEL_CLASS.name})
 """Tasks with two options, the one that says so first: Yes and No, or the pair of `answers` that the pack names."""
+
+JUDGE_OPEN_ANSWER = TextTask("judge_open_answer", frozenset({"request", "answer"}), ("rationale",), (1, 5))
+"""One user, one answer, no reference: `score` 1 to 5, how well the answer serves the request."""
+
+JUDGE_REFERENCE_ANSWER = TextTask(
+    "judge_reference_answer", frozenset({"request", "reference", "answer"}), ("rationale",), (0, 1)
+)
+"""A question with a right answer: `score` 1 if the answer holds it, else 0."""
+
+VOICEBENCH_JUDGE_TASKS: tuple[TextTask, ...] = (JUDGE_OPEN_ANSWER, JUDGE_REFERENCE_ANSWER)
+"""Rubrics of VoiceBench, which are no part of a pack: they do not depend on a response strategy."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bystander.prompts.load import load_pack
+from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.config import TpiTrainConfig
 from bystander.schemas.engine_configs import (
     CandidateConfig,
@@ -18,6 +19,7 @@ from bystander.schemas.engine_configs import (
 from bystander.schemas.engines import CallCache, EngineRole
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig, EvaluationStages
+from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfig, VoiceBenchStages
 from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.stages import Params, Stage
@@ -59,7 +61,9 @@ class StageJob(Params):
     build_seed: int
     pack: str
     taxonomy: str | None
-    stages: TpiStages | EvaluationStages
+    rubrics: str | None = None
+    """Built-in rubrics that stand in for the pack, where what is judged does not depend on a response strategy."""
+    stages: TpiStages | EvaluationStages | VoiceBenchStages
     engines: EngineConfigs | EvaluationEngines
 
     @classmethod
@@ -86,6 +90,19 @@ class StageJob(Params):
             engines=engines,
         )
 
+    @classmethod
+    def of_voicebench(cls, config: EvaluateVoiceBenchConfig, engines: EvaluationEngines) -> StageJob:
+        """Return the job of one system's answers on VoiceBench, or of one judge's verdicts on them."""
+        return cls(
+            store=config.store,
+            build_seed=config.seed,
+            pack="reference",  # stand-ins that write are asked with its prompts
+            rubrics="voicebench" if engines.judge is not None else None,
+            taxonomy=None,
+            stages=config.stages,
+            engines=engines,
+        )
+
 
 class StageEnvironment:
     """Opened resources of a job. Engines open at first use, once, and are shared by all threads."""
@@ -93,7 +110,7 @@ class StageEnvironment:
     def __init__(self, job: StageJob) -> None:
         self.job = job
         self.store: Store = open_store(job.store)
-        self.pack: PromptPack = load_pack(job.pack)
+        self.pack: PromptPack = load_rubrics(job.rubrics) if job.rubrics else load_pack(job.pack)
         self.taxonomy: Taxonomy = load_taxonomy(job.taxonomy)
         self.descriptions: dict[str, dict[str, Any]] = {}
         """What decides the results of each stage described so far, by its name; kept by `run_stage`."""

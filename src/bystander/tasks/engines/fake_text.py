@@ -23,6 +23,7 @@ from bystander.schemas.text_tasks import (
     WRITE_ONE_SPEAKER_REPLY,
     WRITE_REPLY,
 )
+from bystander.tasks.engines.fake_verdicts import FAKE_VERDICTS
 from bystander.tasks.engines.rule_judge import judge_by_rules
 
 _REVISION = "1"
@@ -97,6 +98,8 @@ class FakeTextEngine:
     def _answer(self, request: TextRequest) -> TextReply | RowFault:
         if request.options:
             return _score_options(request)
+        if request.task in FAKE_VERDICTS:
+            return _reply_with(FAKE_VERDICTS[request.task](request.variables))
         if request.task == WRITE_INTERRUPTION.name:
             return _reply_with(
                 {

@@ -7,17 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from bystander.schemas.arrays import list_rows
-from bystander.schemas.engines import AnswerRequest, RowFault
-from bystander.schemas.errors import InputError
 from bystander.schemas.evaluate_config import AnswerClips
 from bystander.schemas.evaluation import ANSWERED, BENCH_ROW
-from bystander.schemas.identity import derive_seed
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
-from bystander.tasks.audio.coding import decode_audio
+from bystander.tasks.stages.clip_answers import collect_answers
 
 NAME = "answer_clips"
-_BATCH_ROWS = 64  # decoded audio of so many rows is held at once
 _VARIABLES = {
     "primary": "primary_text",
     "primary_complete": "primary_complete",
@@ -42,35 +37,12 @@ def answer_clips(rows: pa.Table, context: StageContext) -> StageOutput:
         InputError: a clip of the bench cannot be decoded.
         EngineError: the candidate as a whole failed.
     """
-    outcomes: list[Mapping[str, Any] | RowFault] = []
-    for start in range(0, len(rows), _BATCH_ROWS):
-        batch = list_rows(rows.select(_USES).slice(start, _BATCH_ROWS))
-        answers = context.candidate.answer([_make_request(row, context.build_seed) for row in batch])
-        outcomes += [
-            {"answer": None, "answer_fault": _describe_fault(answer)}
-            if isinstance(answer, RowFault)
-            else {"answer": answer.text, "answer_fault": None}
-            for answer in answers
-        ]
+    outcomes = collect_answers(rows.select(_USES), context, NAME, _list_variables, "build the bench again")
     return split_rows(NAME, rows, outcomes, ANSWERED)
 
 
-def _make_request(row: Mapping[str, Any], build_seed: int) -> AnswerRequest:
-    try:
-        samples, rate = decode_audio(row["audio"]["bytes"])
-    except InputError as exc:
-        raise InputError(f"bench: row {row['id']}: {exc}; build the bench again") from exc
-    return AnswerRequest(
-        id=row["id"],
-        samples=samples,
-        sampling_rate=rate,
-        seed=derive_seed(build_seed, row["id"], NAME),
-        variables={name: str(row[column]) for name, column in _VARIABLES.items()},
-    )
-
-
-def _describe_fault(fault: RowFault) -> str:
-    return f"{fault.reason}: {fault.detail}" if fault.detail else fault.reason
+def _list_variables(row: Mapping[str, Any]) -> Mapping[str, str]:
+    return {name: str(row[column]) for name, column in _VARIABLES.items()}
 
 
 STAGE = Stage(

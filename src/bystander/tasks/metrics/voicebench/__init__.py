@@ -1,0 +1,1 @@
+"""Scores of VoiceBench's parts, one kind of score a file."""
