@@ -96,10 +96,10 @@ def build_tpi_train(
     overrides.update({key: value for key, value in given.items() if value is not None})
     settings = resize(load_config(profile, config or (), overrides), rows, hard_negatives)
 
-    from bystander.flows.check_tpi_train import check_tpi_train
+    from bystander.flows.check_tpi_train import check_tpi_build
 
     # Prefect takes seconds to import, and its server more to start: mistakes are found before.
-    check_tpi_train(settings)
+    check_tpi_build(settings)
 
     from rich.console import Console
 

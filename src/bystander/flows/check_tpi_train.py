@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 from uuid import uuid4
 
 from bystander.prompts.load import load_pack
-from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.config import TpiConfig, TpiTrainConfig
 from bystander.schemas.engine_configs import EngineConfigs, OpenAiTextConfig
-from bystander.schemas.errors import ConfigError, InputError, StorageError
+from bystander.schemas.errors import BuildError, ConfigError, InputError, StorageError
 from bystander.schemas.taxonomy import load_taxonomy
+from bystander.storage.build_manifest import read_manifest
 from bystander.storage.filesystem import open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.query_files import read_queries
+from bystander.tasks.stages.choose_voices import check_voices
 from bystander.tasks.stages.mix_speakers import list_surroundings
 from bystander.tasks.stages.strata import choose_scenarios
+
+if TYPE_CHECKING:
+    from bystander.tasks.environment import StageEnvironment
 
 _NOT_IN_STORE = frozenset({"openai"})
 """Engines whose model is another machine's."""
 _CONNECT_TIMEOUT_S = 10.0
 
 
-def check_tpi_train(config: TpiTrainConfig) -> None:
+def check_tpi_build(config: TpiConfig) -> None:
     """Raise what would stop the build later: a wrong pack, label, scenario, target, file, store or model.
 
     Raises:
@@ -35,6 +41,8 @@ def check_tpi_train(config: TpiTrainConfig) -> None:
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
     _check_store(config.store)
+    for uri in config.disjoint_from:
+        _check_other_build(uri)
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)
@@ -43,7 +51,26 @@ def check_tpi_train(config: TpiTrainConfig) -> None:
             _check_endpoint(engine)
 
 
-def _check_targets(config: TpiTrainConfig) -> None:
+def check_opened_engines(config: TpiConfig, environment: StageEnvironment) -> None:
+    """Raise what only opened engines and other builds can tell, before any call is paid for.
+
+    Raises:
+        ConfigError: the settings ask for what an engine does not have.
+        EngineSetupError: an engine cannot be opened.
+    """
+    stages = config.stages
+    voices = environment.engine("speech").voices
+    check_voices(voices, stages.choose_voices, stages.normalise_queries.languages, environment.other_builds)
+
+
+def _check_other_build(uri: str) -> None:
+    try:
+        read_manifest(open_store(uri))
+    except (BuildError, StorageError) as exc:
+        raise ConfigError(f"disjoint_from {uri}: {exc}") from exc
+
+
+def _check_targets(config: TpiConfig) -> None:
     pack = load_pack(config.pack)
     classes = [item.key for item in pack.classes]
     targets = config.targets
@@ -52,7 +79,7 @@ def _check_targets(config: TpiTrainConfig) -> None:
         raise ConfigError(
             f"targets.labels: pack {pack.name!r} has no class {', '.join(unknown)}; it has {', '.join(classes)}"
         )
-    if targets.hard_negatives > targets.pairs:
+    if isinstance(config, TpiTrainConfig) and targets.hard_negatives > targets.pairs:
         raise ConfigError(
             f"targets.hard_negatives: {targets.hard_negatives} are asked for, but each is the twin of one of the "
             f"two-speaker rows, and those are {targets.pairs}"
