@@ -12,6 +12,7 @@ from bystander.cli.build import build_app
 from bystander.cli.doctor import doctor
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
+from bystander.cli.split import split
 from bystander.cli.verify import verify
 from bystander.schemas.errors import BystanderError, UserError
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 app.add_typer(build_app, name="build")
 app.add_typer(models_app, name="models")
+app.command("split")(split)
 app.command("verify")(verify)
 app.command("doctor")(doctor)
 

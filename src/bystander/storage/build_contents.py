@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from bystander.schemas.errors import StorageError
 from bystander.schemas.exclusions import VoicePair, order_pair
 from bystander.schemas.identity import digest_json
-from bystander.storage.build_manifest import BuildManifest, OtherBuild, digest_rows, read_manifest
+from bystander.storage.build_manifest import BuildManifest, OtherBuild, ShardInfo, digest_rows, read_manifest
 from bystander.storage.filesystem import Store, open_store
 
 Normalise = Callable[[str, str], str]
@@ -96,7 +96,7 @@ def read_contents(uris: Sequence[str | Store], normalise: Normalise) -> BuildCon
         store = uri if isinstance(uri, Store) else open_store(uri)
         manifest = read_manifest(store)
         contents.builds.append(describe_build(store, manifest))
-        for row in read_row_contents(store, manifest, normalise):
+        for _, row in read_row_contents(store, manifest, normalise):
             contents.add(row)
     return contents
 
@@ -107,36 +107,35 @@ def describe_build(store: Store, manifest: BuildManifest) -> OtherBuild:
 
 
 def read_row_contents(
-    store: Store, manifest: BuildManifest, normalise: Normalise, split: str | None = None
-) -> Iterator[RowContents]:
-    """Yield what each row of a build, or of one split, uses, in the order of its shards.
+    store: Store, manifest: BuildManifest, normalise: Normalise
+) -> Iterator[tuple[ShardInfo, RowContents]]:
+    """Yield what each row of a build uses, and the shard that it is in.
 
     Raises:
         StorageError: a shard cannot be read.
     """
-    for batch in read_columns(store, manifest, COLUMNS, split):
+    for shard, batch in read_columns(store, manifest, COLUMNS):
         for row in batch.to_pylist():
-            yield RowContents.of(row, normalise)
+            yield shard, RowContents.of(row, normalise)
 
 
 def read_columns(
-    store: Store, manifest: BuildManifest, columns: Sequence[str], split: str | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield some columns of a build's rows, or of those of one split, a row group at a time.
+    store: Store, manifest: BuildManifest, columns: Sequence[str]
+) -> Iterator[tuple[ShardInfo, pa.RecordBatch]]:
+    """Yield some columns of a build's rows, a row group at a time, with the shard that they are in.
 
     Raises:
         StorageError: a shard cannot be read, or lacks a column.
     """
     for shard in manifest.shards:
-        if split not in (None, shard.split):
-            continue
         try:
             with store.open_read(shard.file) as source, pq.ParquetFile(source) as file:
                 missing = [name for name in columns if name not in file.schema_arrow.names]
                 if missing:
                     raise StorageError(f"{store.uri_of(shard.file)}: has no column {', '.join(missing)}")
                 for index in range(file.num_row_groups):
-                    yield from file.read_row_group(index, columns=list(columns)).to_batches()
+                    for batch in file.read_row_group(index, columns=list(columns)).to_batches():
+                        yield shard, batch
         except (pa.ArrowException, OSError, ValueError) as exc:
             reason = str(exc).splitlines()[0].rstrip(".")
             raise StorageError(f"{store.uri_of(shard.file)}: cannot be read as Parquet ({reason})") from exc

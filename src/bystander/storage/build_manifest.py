@@ -158,6 +158,14 @@ class OtherBuild(_Section):
     rows_digest: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
+class PartsInfo(_Section):
+    """The build that parts were cut from, the share of its rows that each aimed at, and the seed of ties."""
+
+    of: OtherBuild
+    shares: dict[str, float]
+    seed: int
+
+
 class RunInfo(_Section):
     """What differs from run to run: nothing here is part of the build's content."""
 
@@ -192,8 +200,8 @@ class BuildManifest(_Section):
     quotas: tuple[Quota, ...] = ()
     disjoint_from: tuple[OtherBuild, ...] = ()
     """Builds with which it shares no query, no text and no pair of voices."""
-    parts_of: OtherBuild | None = None
-    """The build that it was cut from."""
+    parts_of: PartsInfo | None = None
+    """How it was cut from another build."""
     counts: RowCounts
     shards: tuple[ShardInfo, ...]
     rejects: tuple[FileInfo, ...] = ()
