@@ -100,7 +100,8 @@ def assign_parts(rows: Sequence[PartRow], parts: Mapping[str, float], seed: int)
         def rate(part: str, fitting: Mapping[str, list[_Unit]] = fitting, query: str = query) -> tuple[float, int]:
             rows = (row for unit in fitting[part] for row in unit.rows)
             needs = (max(_LEAST_NEED, 1 - got[part, row.label] / aims[part, row.label]) for row in rows)
-            return sum(needs), derive_seed(seed, query, _SEEDED_AS, part)
+            # Squared, so that a small part does not starve where most rows of a query fit a large one.
+            return sum(need**2 for need in needs), derive_seed(seed, query, _SEEDED_AS, part)
 
         best = max(parts, key=rate)
         for unit in fitting[best]:
