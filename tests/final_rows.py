@@ -19,7 +19,6 @@ from bystander.storage.build_manifest import (
     ModelFileInfo,
     PackInfo,
     Quota,
-    RunInfo,
     StageCounts,
     TaxonomyInfo,
     count_rows,
@@ -166,7 +165,6 @@ def make_manifest(rows: list[dict[str, Any]], **changes: Any) -> BuildManifest:
         "quotas": tuple(Quota(label=label, asked=got, got=got) for label, got in counts.by_label.items()),
         "counts": counts,
         "shards": (),
-        "run": RunInfo(started_at="2026-01-01T00:00:00Z", finished_at="2026-01-01T00:10:00Z", seconds=600),
     }
     return BuildManifest(**(values | changes))
 

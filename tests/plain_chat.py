@@ -17,8 +17,8 @@ from bystander.tasks.engines.fake_text import FakeTextEngine
 from tasks.engines.scripted_chat_server import Scripted
 
 _OPTIONS = {
-    "check_realism": ("Yes", "No"),
-    "label_class": ("Yes", "No"),
+    "check_realism": ("A", "B"),
+    "label_class": ("A", "B"),
     "label_kind": ("A", "B", "C", "D"),
     "score_ambiguity": ("1", "2", "3", "4", "5"),
 }

@@ -76,6 +76,7 @@ class ToyEnvironment:
         )
         self.taxonomy = Taxonomy(name="toy", scenarios=(scenario,))
         self.pack = SimpleNamespace(digest="pack", classes=(), task_digest=lambda task: f"task {task}")
+        self.descriptions: dict[str, dict[str, Any]] = {}
         self._note = note
         self._engine = SimpleNamespace(identity=EngineIdentity("speech", engine, "m", "1"))
 

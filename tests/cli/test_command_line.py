@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from bystander.cli.main import main
+from bystander.storage.build_lock import lock_build
+from bystander.storage.call_cache import SqliteCallCache
+from bystander.storage.filesystem import open_store
 from tasks.engines.scripted_chat_server import answer_well, serve_script
 from tpi_builds import write_queries
 
@@ -82,6 +87,22 @@ def fail(run: Run, *arguments: object) -> str:
         ),
         (["--set", "targets.labels={urgent: 3}"], "pack 'reference' has no class urgent; it has actionable, ignorable"),
         (["--set", "targets.labels={actionable: 0}"], "targets: Value error, labels: counts must not be negative"),
+        (
+            ["--set", "stages.label_actionability.thresholds={urgent: 0.6}"],
+            "stages.label_actionability.thresholds: pack 'reference' has no class urgent; it has actionable, "
+            "ignorable, and all but the last may have a threshold",
+        ),
+        (
+            ["--set", "stages.label_actionability.thresholds.ignorable=0.4"],
+            "thresholds: ignorable is the last class of pack 'reference', which the judge is not asked about: a row "
+            "has it when no other class reaches its threshold; thresholds are for actionable",
+        ),
+        (
+            ["--set", "stages.normalise_queries.languages=[en, tlh]"],
+            "stages.normalise_queries.languages: there are no rules for tlh; there are for en",
+        ),
+        (["--set", "stages.mix_speakers.sampling_rate=1000000"], "sampling_rate: Input should be less than or equal"),
+        (["--set", "stages.mix_speakers.sampling_rate=96001"], "above 65535 Hz only in steps of 10 Hz"),
         (["--rows", "10", "--hard-negatives", "11"], "each is the twin of one of the two-speaker rows"),
         (["--rows", "0"], "Invalid value for '--rows': Input should be greater than or equal to 1"),
         (["--rows", "ten"], "Invalid value for '--rows'"),
@@ -160,14 +181,46 @@ def test_failure_within_the_flow_is_one_line_too(run: Run, store: Path, tmp_path
     assert "none of the 1 queries can be spoken; rejected were normalise_queries: url 1" in line
 
 
+FEW_VOICES = ["--set", "engines.speech.voices=2"]
+
+
 @pytest.mark.usefixtures("prefect_server")
-def test_key_that_is_not_set(run: Run, store: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            [*FEW_VOICES, "--set", "stages.choose_voices.voices=[fake_00, zoe]"],
+            "stages.choose_voices.voices: the speech engine has no voice zoe; it has fake_00, fake_01",
+        ),
+        (
+            [*FEW_VOICES, "--set", "stages.choose_voices.avoid_pairs=[[fake_00, zoe]]"],
+            "stages.choose_voices.avoid_pairs: the speech engine has no voice zoe; it has fake_00, fake_01",
+        ),
+        (
+            [*FEW_VOICES, "--set", "stages.choose_voices.avoid_pairs=[[fake_01, fake_00]]"],
+            "stages.choose_voices: 2 voices leave no pair to draw",
+        ),
+    ],
+)
+def test_what_the_engines_do_not_have_is_said_before_any_work(
+    run: Run, store: Path, tmp_path: Path, options: list[str], words: str
+) -> None:
+    queries = write_queries(tmp_path / "q.jsonl", 3)
+    line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, "--queries", queries, *options)
+    assert words in line
+    assert not (store / "cache" / "stages").exists()
+
+
+@pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize("role", ["writer", "judge"])
+def test_key_that_is_not_set(run: Run, store: Path, tmp_path: Path, role: str) -> None:
     queries = write_queries(tmp_path / "q.jsonl", 3)
     with serve_script(answer_well) as server:
         engine = f"{{engine: openai, base_url: '{server.base_url}', model: m, api_key_env: NO_SUCH_KEY}}"
-        options = ["--queries", queries, "--rows", 2, "--set", f"engines.writer={engine}"]
+        options = ["--queries", queries, "--rows", 2, "--set", f"engines.{role}={engine}"]
         line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, *options)
     assert "set the environment variable NO_SUCH_KEY" in line
+    assert not (store / "cache" / "stages").exists()
 
 
 @pytest.mark.parametrize(
@@ -228,7 +281,9 @@ def test_version(run: Run) -> None:
     assert out.startswith("bystander ")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["build", "tpi-train", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["build", "tpi-train", "--help"], ["cache", "--help"], ["--version"]]
+)
 def test_help_is_quick_and_loads_nothing_heavy(arguments: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROBE.format(arguments=arguments)], capture_output=True, text=True, check=True
@@ -261,3 +316,65 @@ def test_command_alone_shows_its_help(run: Run) -> None:
     code, out, err = run("build")
     assert (code, err) == (2, "")
     assert "tpi-train" in out
+
+
+@pytest.fixture
+def used_store(store: Path) -> Path:
+    """A store with half a megabyte of parts that no build uses, and two calls."""
+    for name, size in (("kept.parquet", 500_000), ("result.json", 1_000)):
+        part = store / "cache" / "stages" / "mix_speakers" / "f1" / name
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(bytes(size))
+    calls = SqliteCallCache(store / "cache" / "calls.sqlite")
+    calls.put("a", b"1")
+    calls.put("b", b"2")
+    calls.close()
+    return store
+
+
+def test_cache_is_shown(run: Run, used_store: Path) -> None:
+    code, out, err = run("cache", "show", used_store)
+    assert (code, err) == (0, "")
+    row = next(line for line in out.splitlines() if "mix_speakers" in line)
+    assert row.replace("│", " ").split() == ["mix_speakers", "0", "0.0", "1", "0.5"]
+    assert "Finished builds: none." in out
+    assert "Parts: 0.5 MB, 0.5 MB unused." in out
+    assert "Calls: 2, " in out
+
+
+def test_cache_is_cleaned_and_what_was_freed_is_said(run: Run, used_store: Path) -> None:
+    assert run("cache", "clean", used_store, "--yes") == (0, f"{used_store}: 0.5 MB freed.\n", "")
+    assert not (used_store / "cache" / "stages" / "mix_speakers" / "f1").exists()
+    assert (used_store / "cache" / "calls.sqlite").exists()
+    assert run("cache", "clean", used_store, "--calls", "--yes")[0] == 0
+    assert not (used_store / "cache" / "calls.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "remove unused parts, 0.5 MB? Nobody can be asked here; say --yes"),
+        (["--all-parts", "--calls"], "remove all parts and all calls, 0.5 MB? Nobody can be asked"),
+        (["--keep-builds", "--all-parts", "--yes"], "--keep-builds and --all-parts: name one of them"),
+    ],
+)
+def test_cleaning_that_is_not_meant_removes_nothing(
+    run: Run, used_store: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert words in fail(run, "cache", "clean", used_store, *options)
+    assert (used_store / "cache" / "stages" / "mix_speakers" / "f1" / "result.json").exists()
+    assert (used_store / "cache" / "calls.sqlite").exists()
+
+
+def test_cleaning_while_a_build_runs_is_refused(run: Run, used_store: Path) -> None:
+    with lock_build(open_store(used_store), "tpi-train", "mine"):
+        line = fail(run, "cache", "clean", used_store, "--yes")
+    assert f"build tpi-train/mine is being made by process {os.getpid()} on" in line
+    assert (used_store / "cache" / "stages" / "mix_speakers" / "f1").exists()
+
+
+@pytest.mark.parametrize("command", [["show"], ["clean", "--yes"]])
+def test_cache_of_what_is_no_store(run: Run, tmp_path: Path, command: list[str]) -> None:
+    assert f"{tmp_path}/typo: holds no cache; name the store" in fail(run, "cache", *command, tmp_path / "typo")
+    assert list(tmp_path.iterdir()) == []

@@ -233,6 +233,20 @@ def flip_byte(path: Path) -> None:
     path.write_bytes(data)
 
 
+def test_report_without_rows_to_listen_to(store: Path, first: Built, queries: Path) -> None:
+    silent = build(make_config(store, queries, build="silent", report_rows=0))
+    assert silent.checksums == first.checksums
+    assert "<audio" in (first.folder / "report.html").read_text("utf-8")
+    assert "<audio" not in (silent.folder / "report.html").read_text("utf-8")
+
+
+def test_equal_builds_have_equal_manifests(first: Built, tmp_path: Path, queries: Path) -> None:
+    other = build(make_config(tmp_path, queries, build="first"))
+    kept, made = (json.loads((built.folder / "manifest.json").read_text("utf-8")) for built in (first, other))
+    assert kept["config"].pop("store") != made["config"].pop("store")
+    assert kept == made
+
+
 def test_build_that_another_process_is_making_is_left_alone(first: Built, store: Path, queries: Path) -> None:
     config = make_config(store, queries, build="first")
     with (

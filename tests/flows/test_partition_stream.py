@@ -10,7 +10,7 @@ import pytest
 
 from bystander.flows.listeners import SilentListener
 from bystander.flows.partition_stream import Journey, stream_partitions
-from bystander.schemas.errors import EngineUnavailableError
+from bystander.schemas.errors import ConfigError, EngineError, EngineUnavailableError
 from bystander.schemas.stages import Stage
 from bystander.storage.parts import read_partition
 from bystander.storage.stage_results import StageResult, read_rejects
@@ -22,20 +22,31 @@ NUMBERS = {"p0": [0, 1, 2], "p1": [3, 4], "p2": [6, 8, 10], "p3": [5]}
 class Recorder(SilentListener):
     def __init__(self) -> None:
         self.seen: list[tuple[str, int, int, int, bool]] = []
+        self.phases: list[str] = []
+
+    def on_phase(self, phase: str) -> None:
+        self.phases.append(phase)
 
     def on_result(self, stage: str, result: StageResult, reused: bool) -> None:
         self.seen.append((stage, result.rows_in, result.rows_kept, result.rows_rejected, reused))
 
 
 def run(
-    folder: Path, workers: int = 2, note: str = "a", engine: str = "e1", stages: list[Stage] | None = None
+    folder: Path,
+    workers: int = 2,
+    note: str = "a",
+    engine: str = "e1",
+    stages: list[Stage] | None = None,
+    retry_delays_s: tuple[float, ...] = (),
 ) -> tuple[list[Journey], Calls, Recorder, PoolSubmit]:
     calls = Calls()
     environment: Any = ToyEnvironment(folder, note, engine)
     chain = stages or make_stages(calls)
     partitions = {name: make_partition(environment.store, name, numbers) for name, numbers in NUMBERS.items()}
     recorder, submit = Recorder(), PoolSubmit(chain, environment, workers)
-    journeys = stream_partitions(partitions, chain, environment, recorder, {"speech": 1}, workers, submit)
+    journeys = stream_partitions(
+        partitions, chain, environment, recorder, {"speech": 1}, workers, submit, retry_delays_s
+    )
     return journeys, calls, recorder, submit
 
 
@@ -102,17 +113,75 @@ def test_damaged_part_is_found_and_made_again(tmp_path: Path, damage: str) -> No
     assert [row["square"] for row in read_all(tmp_path, journeys)] == [row["square"] for row in expected]
 
 
+def make_failing_stages(calls: Calls, errors: dict[int, list[Exception]]) -> list[Stage]:
+    """Return the stages, of which the third raises the errors of each number it meets before it does its work."""
+    *first, square = make_stages(calls)
+
+    def fail(rows: Any, context: Any) -> Any:
+        for number in rows["n"].to_pylist():
+            if errors.get(number):
+                raise errors[number].pop(0)
+        return square.run(rows, context)
+
+    return [*first, replace(square, run=fail)]
+
+
+def test_engine_that_is_out_of_reach_is_tried_again_and_nobody_else_is_sent_there_meanwhile(tmp_path: Path) -> None:
+    calls = Calls()
+    gone = [EngineUnavailableError(f"gone {i}") for i in (1, 2)]
+    journeys, _, recorder, submit = run(
+        tmp_path, workers=1, stages=make_failing_stages(calls, {0: gone}), retry_delays_s=(0.1, 0.2)
+    )
+    assert [row["square"] for row in read_all(tmp_path, journeys)] == [0, 4, 16, 36, 64, 100]
+    assert recorder.phases == ["square: gone 1; trying again in 0.1 s", "square: gone 2; trying again in 0.2 s"]
+    assert [name for stage, name in submit.submitted if stage == "square"] == ["p0"] * 3 + ["p1", "p2", "p3"]
+
+
+def test_retries_are_counted_for_each_stage_and_run_out(tmp_path: Path) -> None:
+    gone = [EngineUnavailableError(f"gone {i}") for i in range(4)]
+    with pytest.raises(EngineUnavailableError, match="gone 2"):
+        run(tmp_path, stages=make_failing_stages(Calls(), {0: gone}), retry_delays_s=(0, 0))
+    assert [str(error) for error in gone] == ["gone 3"]
+
+
+@pytest.mark.parametrize("error", [ConfigError("no such voice"), EngineError("broken"), ZeroDivisionError("a bug")])
+def test_error_that_no_retry_mends_ends_the_stream_while_another_partition_rests(
+    tmp_path: Path, error: Exception
+) -> None:
+    """The delay is longer than a test may take, and the partition that rests keeps no worker: there is only one."""
+    calls = Calls()
+    stages = make_failing_stages(calls, {0: [EngineUnavailableError("gone")]})
+    note = stages[1].run
+
+    def fail(rows: Any, context: Any) -> Any:
+        if "row-10" in rows["id"].to_pylist():
+            raise error
+        return note(rows, context)
+
+    stages[1] = replace(stages[1], run=fail)
+    with pytest.raises(type(error), match=str(error)):
+        run(tmp_path, workers=1, stages=stages, retry_delays_s=(3600.0,))
+    assert calls.rows["note"] >= 2  # p0, which rests, was through
+
+
+def test_stage_is_described_once_however_many_partitions_it_runs_on(tmp_path: Path) -> None:
+    (tmp_path / "noise.wav").write_bytes(b"noise")
+    described: list[str] = []
+    stages = make_stages(Calls())
+
+    def list_files(_params: Any) -> list[tuple[str, Path]]:
+        described.append("square")
+        return [("noise.wav", tmp_path / "noise.wav")]
+
+    stages[2] = replace(stages[2], list_files=list_files)
+    *_, submit = run(tmp_path, stages=stages)
+    assert sum(stage == "square" for stage, _ in submit.submitted) > 1
+    assert described == ["square"]
+
+
 def test_failure_of_a_stage_keeps_what_was_finished(tmp_path: Path) -> None:
     calls = Calls()
-    stages = make_stages(calls)
-    real = stages[2].run
-
-    def fail_on_ten(rows: Any, context: Any) -> Any:
-        if 10 in rows["n"].to_pylist():
-            raise EngineUnavailableError("the server is gone")
-        return real(rows, context)
-
-    broken = [*stages[:2], Stage(**{**{f: getattr(stages[2], f) for f in Stage.__slots__}, "run": fail_on_ten})]
+    broken = make_failing_stages(calls, {10: [EngineUnavailableError("the server is gone")]})
     with pytest.raises(EngineUnavailableError, match="the server is gone"):
         run(tmp_path, workers=1, stages=broken)
     before = dict(calls.rows)

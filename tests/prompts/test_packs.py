@@ -76,6 +76,35 @@ class TestReferencePack:
         assert "No, don't." in messages[-1].content
 
 
+class TestAnswers:
+    def test_the_packs_own_and_the_usual_ones(self, folder):
+        edit_manifest(folder, lambda data: data["tasks"]["label_class"].pop("answers"))
+        assert load_pack("reference").answers("label_class") == ("A", "B")
+        assert load_pack(str(folder)).answers("label_class") == ("Yes", "No")
+
+    def test_they_decide_the_tasks_results(self, folder):
+        before = load_pack(str(folder))
+        edit_manifest(folder, lambda data: data["tasks"]["label_class"].update(answers=["B", "A"]))
+        after = load_pack(str(folder))
+        assert after.answers("label_class") == ("B", "A")
+        assert after.task_digest("label_class") != before.task_digest("label_class")
+        assert after.task_digest("label_kind") == before.task_digest("label_kind")
+
+    @pytest.mark.parametrize(
+        ("task", "answers", "part"),
+        [
+            ("label_class", ["Aye", "a no"], "must begin with different characters"),
+            ("label_class", ["", "B"], "must begin with different characters"),
+            ("label_class", ["A"], "tasks.label_class.answers"),
+            ("score_ambiguity", ["A", "B"], "only check_realism and label_class are asked for one of two"),
+        ],
+    )
+    def test_those_that_cannot_be_told_apart_or_are_not_asked_for(self, folder, task, answers, part):
+        edit_manifest(folder, lambda data: data["tasks"][task].update(answers=answers))
+        with pytest.raises(PackError, match=part):
+            load_pack(str(folder))
+
+
 class TestDigests:
     def test_a_change_of_a_template_changes_its_own_task_only(self, folder):
         before = load_pack(str(folder))

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bystander.schemas.config import TpiTrainConfig, load_config
+from bystander.schemas.config import TpiTrainConfig, list_profiles, load_config, read_profile
 from bystander.schemas.errors import ConfigError
+from bystander.tasks.audio.coding import encode_flac
 
 SERVER = {"engine": "openai", "base_url": "http://one/v1", "model": "m"}
 
@@ -46,3 +49,64 @@ def test_what_changes_the_rows_names_another_build(other: dict[str, Any]) -> Non
 def test_threshold_that_is_no_probability_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"stages\.label_actionability\.thresholds\.actionable: .* less than 1"):
         load(stages__label_actionability__thresholds={"actionable": 63})
+
+
+def test_profiles_with_the_same_voices_share_their_calibration() -> None:
+    assert list_profiles() == ["fake", "laptop", "playbook"]
+    laptop, playbook = load_config("laptop"), load_config("playbook")
+    for stage in ("choose_voices", "synthesise_speech", "verify_speakers", "verify_mixture"):
+        assert getattr(laptop.stages, stage) == getattr(playbook.stages, stage)
+    assert len(laptop.stages.choose_voices.avoid_pairs) == 13
+    assert laptop.stages.verify_mixture.max_pair_similarity == 0.66
+    assert laptop.engines.speech == playbook.engines.speech
+    # What is calibrated on one writer is not passed on to another.
+    assert laptop.stages.label_actionability.thresholds == {"actionable": 0.65}
+    assert playbook.stages.label_actionability.thresholds == {}
+
+
+def write_profiles(folder: Path, **files: str) -> Path:
+    (folder / "shared").mkdir()
+    for name, text in files.items():
+        (folder / f"{name.replace('__', '/')}.yaml").write_text(text, "utf-8")
+    return folder
+
+
+def test_profile_is_laid_over_what_it_extends(tmp_path: Path) -> None:
+    folder = write_profiles(
+        tmp_path,
+        mine="extends: common\nworkers: 3\nstages: {mix_speakers: {offset_sd_s: 0}}\n",
+        shared__common="workers: 1\nseed: 9\nstages: {mix_speakers: {offset_mean_s: -1}}\n",
+    )
+    assert read_profile("mine", folder) == {
+        "workers": 3,
+        "seed": 9,
+        "stages": {"mix_speakers": {"offset_mean_s": -1, "offset_sd_s": 0}},
+    }
+    with pytest.raises(ConfigError, match=r"no profile 'common'; there are mine$"):
+        read_profile("common", folder)
+
+
+def test_profile_that_extends_what_is_not_there_or_extends_again_is_refused(tmp_path: Path) -> None:
+    folder = write_profiles(
+        tmp_path,
+        lost="extends: nothing",
+        deep="extends: middle",
+        shared__middle="extends: base",
+        shared__base="seed: 1",
+    )
+    with pytest.raises(ConfigError, match=r"profile 'lost' extends 'nothing'; there are base, middle$"):
+        read_profile("lost", folder)
+    with pytest.raises(ConfigError, match="profile 'deep' extends 'middle', which extends another; only one level"):
+        read_profile("deep", folder)
+
+
+def test_thresholds_of_a_profile_are_replaced_whole() -> None:
+    thresholds = {"helpful": 0.4}
+    config = load_config("laptop", overrides={"stages.label_actionability.thresholds": thresholds})
+    assert config.stages.label_actionability.thresholds == thresholds
+
+
+@pytest.mark.parametrize("rate", [8000, 44_100, 65_535, 65_540, 192_000])
+def test_sampling_rate_that_flac_takes_is_taken(rate: int) -> None:
+    assert load(stages__mix_speakers__sampling_rate=rate).stages.mix_speakers.sampling_rate == rate
+    assert encode_flac(np.zeros(100, np.int16), rate)[:4] == b"fLaC"

@@ -9,6 +9,7 @@ import typer
 
 import bystander
 from bystander.cli.build import build_app
+from bystander.cli.cache import app as cache_app
 from bystander.cli.doctor import doctor
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.add_typer(build_app, name="build")
 app.add_typer(models_app, name="models")
 app.command("split")(split)
+app.add_typer(cache_app, name="cache")
 app.command("verify")(verify)
 app.command("doctor")(doctor)
 

@@ -1,25 +1,32 @@
-"""Finds the mistakes in a build's settings that need no work to be found. Imports nothing that is slow to load."""
+"""Finds the mistakes in a build's settings that need no work to be found. Imports nothing that is slow to load.
+
+There are two occasions: before Prefect starts, and once the engines are open, before the first partition.
+"""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 from uuid import uuid4
 
 from bystander.prompts.load import load_pack
-from bystander.schemas.config import TpiConfig, TpiTrainConfig
+from bystander.schemas.config import TpiConfig
 from bystander.schemas.engine_configs import EngineConfigs, OpenAiTextConfig
+from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import BuildError, ConfigError, InputError, StorageError
+from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import load_taxonomy
+from bystander.schemas.tpi_params import LabelActionability, TpiBenchTargets, TpiTargets
 from bystander.storage.build_manifest import read_manifest
 from bystander.storage.filesystem import open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.query_files import read_queries
 from bystander.tasks.stages.choose_voices import check_voices
 from bystander.tasks.stages.mix_speakers import list_surroundings
+from bystander.tasks.stages.normalise_queries import check_languages
 from bystander.tasks.stages.strata import choose_scenarios
 
 if TYPE_CHECKING:
@@ -37,7 +44,10 @@ def check_tpi_build(config: TpiConfig) -> None:
         UserError: names the first thing that is wrong.
     """
     choose_scenarios(config.stages.draw_scenarios, load_taxonomy(config.taxonomy))
-    _check_targets(config)
+    check_languages(config.stages.normalise_queries)
+    pack = load_pack(config.pack)
+    _check_targets(config.targets, pack)
+    _check_thresholds(config.stages.label_actionability, pack)
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
     _check_store(config.store)
@@ -52,12 +62,14 @@ def check_tpi_build(config: TpiConfig) -> None:
 
 
 def check_opened_engines(config: TpiConfig, environment: StageEnvironment) -> None:
-    """Raise what only opened engines and other builds can tell, before any call is paid for.
+    """Open every engine and raise what only they and other builds can tell, before any call is paid for.
 
     Raises:
         ConfigError: the settings ask for what an engine does not have.
         EngineSetupError: an engine cannot be opened.
     """
+    for role in get_args(EngineRole):
+        environment.engine(role)
     stages = config.stages
     voices = environment.engine("speech").voices
     check_voices(voices, stages.choose_voices, stages.normalise_queries.languages, environment.other_builds)
@@ -70,19 +82,33 @@ def _check_other_build(uri: str) -> None:
         raise ConfigError(f"disjoint_from {uri}: {exc}") from exc
 
 
-def _check_targets(config: TpiConfig) -> None:
-    pack = load_pack(config.pack)
+def _check_targets(targets: TpiTargets, pack: PromptPack) -> None:
     classes = [item.key for item in pack.classes]
-    targets = config.targets
     unknown = sorted(set(targets.labels) - set(classes))
     if unknown:
         raise ConfigError(
             f"targets.labels: pack {pack.name!r} has no class {', '.join(unknown)}; it has {', '.join(classes)}"
         )
-    if isinstance(config, TpiTrainConfig) and targets.hard_negatives > targets.pairs:
+    if not isinstance(targets, TpiBenchTargets) and targets.hard_negatives > targets.pairs:
         raise ConfigError(
             f"targets.hard_negatives: {targets.hard_negatives} are asked for, but each is the twin of one of the "
             f"two-speaker rows, and those are {targets.pairs}"
+        )
+
+
+def _check_thresholds(params: LabelActionability, pack: PromptPack) -> None:
+    setting = "stages.label_actionability.thresholds"
+    *asked, last = (item.key for item in pack.classes)
+    unknown = sorted(set(params.thresholds) - {*asked, last})
+    if unknown:
+        raise ConfigError(
+            f"{setting}: pack {pack.name!r} has no class {', '.join(unknown)}; it has {', '.join([*asked, last])}, and "
+            "all but the last may have a threshold"
+        )
+    if last in params.thresholds:
+        raise ConfigError(
+            f"{setting}: {last} is the last class of pack {pack.name!r}, which the judge is not asked about: a row has "
+            f"it when no other class reaches its threshold; thresholds are for {', '.join(asked)}"
         )
 
 

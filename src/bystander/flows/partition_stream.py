@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bystander.schemas.engines import EngineRole
-from bystander.schemas.errors import CorruptPartError
+from bystander.schemas.errors import BystanderError, CorruptPartError
 from bystander.schemas.stages import Stage
 from bystander.storage.parts import Partition
 from bystander.storage.stage_results import StageResult, discard_result_of_part
@@ -18,10 +19,14 @@ from bystander.tasks.run_stage import find_finished, run_stage
 
 _MAX_REBUILDS = 3
 """Times that damaged parts of one partition are rebuilt before the build gives up."""
+_RETRY_DELAYS_S = (5.0, 20.0, 60.0)
+"""Pauses before a stage is tried again whose engine is overloaded or out of reach, on top of the engine's own."""
 
 
 class Listener(Protocol):
     """Is told what happens, from the flow's own thread."""
+
+    def on_phase(self, phase: str) -> None: ...
 
     def on_result(self, stage: str, result: StageResult, reused: bool) -> None: ...
 
@@ -36,6 +41,10 @@ class Journey:
     results: list[tuple[Partition, StageResult]] = field(default_factory=list)
     """For each stage passed: the partition that it read, and its result."""
     rebuilds: int = 0
+    retries: int = 0
+    """Times that its present stage was tried again."""
+    due: float = 0.0
+    """When it is tried again, by the monotonic clock."""
 
     @property
     def step(self) -> int:
@@ -50,11 +59,15 @@ def stream_partitions(
     limits: Mapping[EngineRole, int],
     workers: int,
     submit: Callable[..., Any] = run_stage.submit,
+    retry_delays_s: Sequence[float] = _RETRY_DELAYS_S,
 ) -> list[Journey]:
     """Send every partition through all stages and return their journeys, in the order given.
 
     What is finished already is not submitted. `limits` bounds how many partitions use one engine role at once; among
     those that may go on, the one furthest along goes first, so that few are open at a time.
+
+    A stage whose error is `retryable` is tried again after each of `retry_delays_s`. Until then its partition keeps its
+    place at the engine, so that no other is sent there in vain, but no worker. Any other error ends the stream at once.
 
     Raises:
         BystanderError: what a stage raised, when retrying did not help.
@@ -62,6 +75,7 @@ def stream_partitions(
     journeys = [Journey(name, partition, partition) for name, partition in partitions.items()]
     arrived = list(journeys)
     waiting: list[Journey] = []
+    resting: list[Journey] = []
     running: Counter[str] = Counter()
     in_flight = 0
     done: queue.SimpleQueue[tuple[Journey, Any]] = queue.SimpleQueue()
@@ -71,8 +85,9 @@ def stream_partitions(
         listener.on_result(result.stage, result, result.reused)
         journey.results.append((journey.partition, result))
         journey.partition = journey.partition.extend(result.kept)
+        journey.retries = 0
 
-    while arrived or waiting or in_flight:
+    while arrived or waiting or resting or in_flight:
         for journey in arrived:
             while journey.step < len(stages):
                 finished = find_finished(stages[journey.step], journey.partition, environment)
@@ -81,6 +96,10 @@ def stream_partitions(
                     break
                 advance(journey, finished)
         arrived = []
+        for journey in [journey for journey in resting if journey.due <= time.monotonic()]:
+            resting.remove(journey)
+            running.subtract(stages[journey.step].engines)
+            waiting.insert(0, journey)
         waiting.sort(key=lambda journey: -journey.step)
         for journey in list(waiting):
             stage = stages[journey.step]
@@ -93,12 +112,23 @@ def stream_partitions(
             in_flight += 1
             future = submit(stage.name, journey.name, journey.partition, job)
             future.add_done_callback(lambda future, journey=journey: done.put((journey, future)))
-        if not in_flight:
+        if not (in_flight or resting):
             continue
-        journey, future = done.get()
+        patience_s = max(0.0, min(journey.due for journey in resting) - time.monotonic()) if resting else None
+        try:
+            journey, future = done.get(timeout=patience_s)
+        except queue.Empty:
+            continue
         in_flight -= 1
-        running.subtract(stages[journey.step].engines)
         result = future.result(raise_on_failure=False)
+        if isinstance(result, BystanderError) and result.retryable and journey.retries < len(retry_delays_s):
+            delay_s = retry_delays_s[journey.retries]
+            listener.on_phase(f"{stages[journey.step].name}: {result}; trying again in {delay_s:g} s")
+            journey.retries += 1
+            journey.due = time.monotonic() + delay_s
+            resting.append(journey)
+            continue
+        running.subtract(stages[journey.step].engines)
         if isinstance(result, CorruptPartError) and journey.rebuilds < _MAX_REBUILDS:
             discard_result_of_part(environment.store, result.path)
             journey.rebuilds += 1

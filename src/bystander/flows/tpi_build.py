@@ -31,6 +31,7 @@ from bystander.schemas.errors import BuildError, CorruptPartError, InputError
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
 from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import BuildKind, BuildManifest
+from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
 from bystander.storage.query_files import read_queries
 from bystander.storage.stage_results import discard_result_of_part
@@ -114,6 +115,7 @@ class TpiBuild(ABC, Generic[Config]):
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         content = digest_content(self.config, self.environment, runs, selection.ids)
+        record_part_use(self.environment.store, self.config.dataset, self.config.build_name, runs.runs)
         manifest = find_published(self.config, self.environment, content)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")

@@ -11,12 +11,12 @@ from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.tpi import CHECKED, VOICED
+from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, make_layer, read_partition_columns, write_part_by_content
 from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import QUERY_STAGES, get_stage
 
-BASES_FOLDER = "cache/bases"
 _UNPUBLISHED = ("tracks.list.element.audio",)
 
 SUMMARY = pa.schema(

@@ -23,7 +23,7 @@ from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.packs import PackClass
-from bystander.schemas.text_tasks import LABEL_KIND, TASKS
+from bystander.schemas.text_tasks import LABEL_KIND, NO, TASKS, TWO_OPTION_TASKS, YES
 
 MANIFEST_NAME = "pack.yaml"
 MAX_FILE_BYTES = 64 * 1024
@@ -78,11 +78,16 @@ class LoadedPack:
         """Return the JSON schema of a task's reply, or None where it is scored by options."""
         return self._entry(task).reply_schema
 
+    def answers(self, task: str) -> tuple[str, str]:
+        """Return the two options of a task of `TWO_OPTION_TASKS`: the one that says so, and the other."""
+        return self._entry(task).answers or (YES, NO)
+
     def task_digest(self, task: str) -> str:
-        """Return a digest over the task's template and reply schema, and the classes where the template shows them."""
+        """Return a digest over the task's template, options and reply schema, and the classes where it shows them."""
         entry = self._entry(task)
         classes = [item.model_dump(mode="json") for item in self.classes] if "class" in entry.variables else []
-        return digest_json([task, self._sources[task], list(entry.variables), entry.reply_schema, classes])
+        asked = [entry.reply_schema, list(entry.answers or ())]
+        return digest_json([task, self._sources[task], list(entry.variables), asked, classes])
 
     def _entry(self, task: str) -> TaskManifest:
         try:
@@ -177,7 +182,20 @@ def _check_tasks(manifest: PackManifest, where: str) -> None:
     if missing := sorted(needed - set(manifest.tasks)):
         raise PackError(f"{where}: {MANIFEST_NAME}: tasks: {', '.join(missing)} missing")
     for name, entry in manifest.tasks.items():
-        _check_reply_schema(entry.reply_schema, known[name].reply, f"{where}: {MANIFEST_NAME}: tasks.{name}")
+        field = f"{where}: {MANIFEST_NAME}: tasks.{name}"
+        _check_reply_schema(entry.reply_schema, known[name].reply, field)
+        _check_answers(entry.answers, name, field)
+
+
+def _check_answers(answers: tuple[str, str] | None, task: str, where: str) -> None:
+    if answers is None:
+        return
+    if task not in TWO_OPTION_TASKS:
+        raise PackError(f"{where}.answers: only {' and '.join(sorted(TWO_OPTION_TASKS))} are asked for one of two")
+    first, second = (answer.strip() for answer in answers)
+    if not first or not second or first[0].casefold() == second[0].casefold():
+        # Options are told apart by the first token of the answer.
+        raise PackError(f"{where}.answers: {answers[0]!r} and {answers[1]!r} must begin with different characters")
 
 
 def _check_reply_schema(schema: Mapping[str, Any] | None, keys: tuple[str, ...], where: str) -> None:

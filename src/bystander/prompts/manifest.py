@@ -25,12 +25,15 @@ class _Frozen(BaseModel):
 class TaskManifest(_Frozen):
     """One task of a pack: its template, the variables that the template uses, and the reply's JSON schema.
 
-    `reply_schema` is needed by the tasks that write, and refused for those that are scored by options.
+    `reply_schema` is needed by the tasks that write, and refused for those that are scored by options. `answers` are
+    the two options of `label_class` or `check_realism` as the template asks for them, the one that says so first;
+    without it they are Yes and No. Small models choose better between the letters A and B, each explained.
     """
 
     template: str = Field(min_length=1)
     variables: tuple[str, ...]
     reply_schema: dict[str, Any] | None = None
+    answers: tuple[str, str] | None = None
 
 
 class PackManifest(_Frozen):

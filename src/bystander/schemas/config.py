@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,10 @@ BENCH_SECTION = "bench"
 """Section of a profile or configuration file whose fields hold for benches only."""
 
 _DATASET = r"^[a-z0-9][a-z0-9._-]*$"
+
+_BY_CLASS = frozenset({"labels", "thresholds"})
+"""Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
+_PROFILES = resources.files("bystander.schemas") / "profiles"
 
 
 class QuerySource(Params):
@@ -107,8 +112,7 @@ _Config = TypeVar("_Config", bound=TpiConfig)
 
 def list_profiles() -> list[str]:
     """Return the names of the built-in profiles."""
-    folder = resources.files("bystander.schemas").joinpath("profiles")
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return _list_yaml(_PROFILES)
 
 
 def load_config(profile: str, files: Sequence[str] = (), overrides: Mapping[str, Any] | None = None) -> TpiTrainConfig:
@@ -136,7 +140,7 @@ def load_bench_config(
 def _load(kind: type[_Config], profile: str, files: Sequence[str], overrides: Mapping[str, Any]) -> _Config:
     data: dict[str, Any] = {}
     for source, layer in (
-        (f"profile {profile!r}", _read_profile(profile)),
+        (f"profile {profile!r}", read_profile(profile)),
         *((f"configuration file {path}", _read_yaml(path)) for path in files),
     ):
         section = layer.pop(BENCH_SECTION, None) or {}
@@ -190,11 +194,36 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {text!r}: {value!r} is not a YAML value") from exc
 
 
-def _read_profile(profile: str) -> dict[str, Any]:
-    if profile not in list_profiles():
-        raise ConfigError(f"no profile {profile!r}; there are {', '.join(list_profiles())}")
-    text = resources.files("bystander.schemas").joinpath(f"profiles/{profile}.yaml").read_text("utf-8")
-    data: dict[str, Any] = yaml.safe_load(text)
+def read_profile(profile: str, folder: Traversable = _PROFILES) -> dict[str, Any]:
+    """Return the fields of a profile, laid over those of the file in `shared/` that it `extends`, if it names one.
+
+    What is extended extends nothing itself: everything that a profile says is in two files at most.
+
+    Raises:
+        ConfigError: there is no such profile, or what it extends is missing or extends something.
+    """
+    if profile not in _list_yaml(folder):
+        raise ConfigError(f"no profile {profile!r}; there are {', '.join(_list_yaml(folder))}")
+    data = _load_fields(folder / f"{profile}.yaml")
+    base = data.pop("extends", None)
+    if base is None:
+        return data
+    shared = folder / "shared"
+    if base not in _list_yaml(shared):
+        raise ConfigError(f"profile {profile!r} extends {base!r}; there are {', '.join(_list_yaml(shared)) or 'none'}")
+    fields = _load_fields(shared / f"{base}.yaml")
+    if "extends" in fields:
+        raise ConfigError(f"profile {profile!r} extends {base!r}, which extends another; only one level is allowed")
+    return _merge(fields, data)
+
+
+def _list_yaml(folder: Traversable) -> list[str]:
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+
+
+def _load_fields(file: Traversable) -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
     return data
 
 
@@ -216,11 +245,11 @@ def _nest(key: str, value: Any) -> dict[str, Any]:
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay `over` over `base`. A mapping that names another engine replaces the old one whole."""
+    """Lay `over` over `base`. A mapping of classes, or one that names another engine, replaces the old one whole."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
-        if not isinstance(old, Mapping) or not isinstance(value, Mapping) or key == "labels":
+        if not isinstance(old, Mapping) or not isinstance(value, Mapping) or key in _BY_CLASS:
             merged[key] = value
         elif value.get("engine", old.get("engine")) != old.get("engine"):
             merged[key] = dict(value)

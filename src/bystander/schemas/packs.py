@@ -70,6 +70,10 @@ class PromptPack(Protocol):
         """Return the JSON schema of a task's reply, or None where it is scored by options."""
         ...
 
+    def answers(self, task: str) -> tuple[str, str]:
+        """Return the two options of a task of `TWO_OPTION_TASKS`: the one that says so, and the other."""
+        ...
+
     def task_digest(self, task: str) -> str:
         """Return a digest over what decides this task's prompts: a change elsewhere in the pack leaves it alone."""
         ...

@@ -23,10 +23,10 @@ WRITE_INTERRUPTION = TextTask(
 """Rewrite the request as spoken language (`primary`, complete: the stage cuts it) and write the bystander's line."""
 
 CHECK_REALISM = TextTask("check_realism", frozenset({"primary", "third_party", "scenario", "timing"}))
-"""Options Yes and No: could this exchange really happen beside a voice assistant, and is the request one?"""
+"""Two options: could this exchange really happen beside a voice assistant, and is the request one?"""
 
 LABEL_CLASS = TextTask("label_class", frozenset({"primary", "third_party", "class"}))
-"""Options Yes and No: does the interruption meet the criteria of `class`? Asked of every class but the pack's last."""
+"""Two options: does the interruption meet the criteria of `class`? Asked of every class but the pack's last."""
 
 LABEL_KIND = TextTask("label_kind", frozenset({"primary", "third_party", "class"}))
 """Options A, B, C, ...: which kind of `class`, in the pack's order?"""
@@ -50,3 +50,5 @@ TASKS: tuple[TextTask, ...] = (
     SCORE_AMBIGUITY,
 )
 YES, NO = "Yes", "No"
+TWO_OPTION_TASKS: frozenset[str] = frozenset({CHECK_REALISM.name, LABEL_CLASS.name})
+"""Tasks with two options, the one that says so first: Yes and No, or the pair of `answers` that the pack names."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bystander.schemas.stages import Params
 from bystander.schemas.taxonomy import Timing
@@ -62,7 +62,7 @@ class LabelActionability(Params):
     min_score: float = Field(0.0, ge=0, le=1)
     """Rows whose label is less probable than this are rejected as `uncertain_label`."""
     thresholds: dict[str, Annotated[float, Field(gt=0, lt=1)]] = Field(default_factory=dict)
-    """Class key to the probability of Yes from which it is chosen, for a judge that is biased; 0.5 where none is given.
+    """Class key to the probability from which it is chosen, for a judge that is biased; 0.5 where none is given.
 
     Scores are shifted in log-odds so that the threshold becomes 0.5; `min_score` is compared with the shifted score.
     """
@@ -152,12 +152,21 @@ class MixSpeakers(Params):
     level_difference_sd_db: float = Field(2.0, ge=0)
     """The third party's level relative to the primary's is drawn from N(0, sd), clipped at 2 sd."""
     peak_ceiling_dbfs: float = Field(-1.0, le=0)
-    sampling_rate: int = Field(24000, ge=8000)
+    sampling_rate: int = Field(24000, ge=8000, le=192_000)
+    """Of the published clips, Hz. Tracks are resampled to it, whatever the speech engine's own rate is."""
     room_responses: str | None = None
     """Folder of impulse responses; off by default."""
     noises: str | None = None
     """Folder of background noises; off by default."""
     noise_snr_db: tuple[float, float] = (10.0, 25.0)
+
+    @field_validator("sampling_rate")
+    @classmethod
+    def _fits_into_flac(cls, rate: int) -> int:
+        # RFC 9639, section 9.1.2: a frame's header holds 16 bits of Hz, or of tens of Hz.
+        if rate > 0xFFFF and rate % 10:
+            raise ValueError("FLAC takes rates above 65535 Hz only in steps of 10 Hz")
+        return rate
 
 
 class BuildHardNegatives(Params):

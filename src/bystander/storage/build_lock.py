@@ -1,4 +1,4 @@
-"""Keeps two processes from making the same build at once."""
+"""Keeps two processes from making the same build at once, and anyone from cleaning a store in which one is made."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.storage.filesystem import Store
 
 LOCKS_FOLDER = "cache/locks"
+_STORE_LOCK = "cache/store.lock"
+"""Held by every build, shared; by whoever cleans the store, alone."""
 
 
 @contextlib.contextmanager
@@ -22,10 +25,48 @@ def lock_build(store: Store, dataset: str, build: str) -> Iterator[None]:
     are no stale locks. Remote stores and systems without `flock` have none; there, whoever publishes last wins.
 
     Raises:
-        BuildError: another process holds it; the message names the process.
+        BuildError: another process holds it, or cleans the store; the message names the process.
         StorageError: the lock file cannot be written.
     """
-    path = store.local_path(store.path(LOCKS_FOLDER, dataset, f"{build}.lock"))
+    with (
+        _hold(store, _STORE_LOCK, lambda holder: f"store {store.uri} is being cleaned by {holder}; wait for it", True),
+        _hold(
+            store,
+            store.path(LOCKS_FOLDER, dataset, f"{build}.lock"),
+            lambda holder: (
+                f"build {dataset}/{build} in {store.uri} is being made by {holder}; wait for it, or give this build "
+                "another name"
+            ),
+        ),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def lock_store(store: Store) -> Iterator[None]:
+    """Keep every build from running in a store while the block runs; where there are no locks, do nothing.
+
+    Raises:
+        BuildError: a build runs, or another process cleans the store; the message names the process.
+        StorageError: the lock file cannot be written.
+    """
+
+    def refuse(holder: str) -> str:
+        for path in store.list(LOCKS_FOLDER):
+            build = path.removeprefix(f"{LOCKS_FOLDER}/").removesuffix(".lock")
+            # Raises what names the process, if this is the build that is being made.
+            with _hold(store, path, partial("build {} is being made by {}; wait for it".format, build), shared=True):
+                pass
+        return f"store {store.uri} is being cleaned by {holder}; wait for it"
+
+    with _hold(store, _STORE_LOCK, refuse):
+        yield
+
+
+@contextlib.contextmanager
+def _hold(store: Store, name: str, refuse: Callable[[str], str], shared: bool = False) -> Iterator[None]:
+    """Hold a lock file while the block runs; `refuse` makes the message from who holds it."""
+    path = store.local_path(name)
     try:
         import fcntl
     except ImportError:
@@ -40,18 +81,16 @@ def lock_build(store: Store, dataset: str, build: str) -> Iterator[None]:
         raise StorageError(f"{path}: cannot be written ({exc.strerror})") from exc
     with handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             handle.seek(0)
-            raise BuildError(
-                f"build {dataset}/{build} in {store.uri} is being made by {_name_holder(handle.read())}; "
-                "wait for it, or give this build another name"
-            ) from None
+            raise BuildError(refuse(_name_holder(handle.read()))) from None
         except OSError:
             pass  # a filesystem without locks
-        handle.truncate(0)
-        handle.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
-        handle.flush()
+        if not shared:
+            handle.truncate(0)
+            handle.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+            handle.flush()
         yield
 
 

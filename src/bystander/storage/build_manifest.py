@@ -1,7 +1,7 @@
 """`manifest.json`: what a build is made of, how it came about, and the checksums of its files.
 
-It is written last: a build without one is unfinished. All of it but the optional `run` section is a function of the
-configuration, the code and the engines' answers, so two equal builds have equal manifests up to `run`.
+It is written last: a build without one is unfinished. All of it is a function of the configuration, the code and the
+engines' answers: nothing says when, where or how fast it was made, so two equal builds have equal manifests.
 """
 
 from __future__ import annotations
@@ -166,17 +166,6 @@ class PartsInfo(_Section):
     seed: int
 
 
-class RunInfo(_Section):
-    """What differs from run to run: nothing here is part of the build's content."""
-
-    started_at: str
-    finished_at: str
-    seconds: float = Field(ge=0)
-    machine: str = ""
-    waves: int | None = None
-    engine_calls: dict[str, int] = Field(default_factory=dict)
-
-
 class BuildManifest(_Section):
     """Everything about a build."""
 
@@ -205,7 +194,6 @@ class BuildManifest(_Section):
     counts: RowCounts
     shards: tuple[ShardInfo, ...]
     rejects: tuple[FileInfo, ...] = ()
-    run: RunInfo | None = None
 
     @property
     def shortfalls(self) -> list[Quota]:

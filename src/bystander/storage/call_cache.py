@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 import threading
 import time
 from pathlib import Path
 
 from bystander.schemas.errors import StorageError
+from bystander.schemas.identity import digest_json
+from bystander.storage.filesystem import Store
 
 _BUSY_TIMEOUT_S = 60.0
 _OPEN_ATTEMPTS = 50
 _OPEN_PAUSE_S = 0.1
+
+
+def locate_call_cache(store: Store) -> Path:
+    """Return where the calls of a store are kept: in it, or, as SQLite needs a file of this machine, in the user's
+    cache folder where the store is remote."""
+    folder = store.local_path("cache")
+    if folder is not None:
+        return folder / "calls.sqlite"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "bystander" / "calls" / f"{digest_json(store.uri)[:16]}.sqlite"
 
 
 class SqliteCallCache:

@@ -154,6 +154,31 @@ class Store:
         finally:
             aside.unlink(missing_ok=True)
 
+    def list_sizes(self, path: str = "", temporary: bool = False) -> dict[str, int]:
+        """Return the paths of all files below a folder at any depth, with their sizes in bytes.
+
+        With `temporary` they are those that are being written, or that killed writers left.
+        """
+        with self._wrap_errors(path, "listed"):
+            self._filesystem.invalidate_cache()
+            found = self._filesystem.find(self._full(path), detail=True)
+        above = len(self._root.rstrip("/")) + 1
+        return {
+            name[above:]: int(info["size"])
+            for name, info in sorted(found.items())
+            if posixpath.basename(name).startswith(_TEMPORARY_PREFIX) == temporary
+        }
+
+    def list_folders(self, path: str = "") -> list[str]:
+        """Return the names of the folders directly in a folder, sorted; none if it is missing."""
+        with self._wrap_errors(path, "listed"):
+            self._filesystem.invalidate_cache()
+            try:
+                found = self._filesystem.ls(self._full(path), detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return sorted(posixpath.basename(item["name"].rstrip("/")) for item in found if item["type"] == "directory")
+
     def list(self, path: str = "") -> list[str]:
         """Return the paths of all files below a folder at any depth, sorted; none if the folder is missing."""
         full = self._full(path)

@@ -63,9 +63,14 @@ def find_result(store: Store, stage: str, fingerprint: str) -> StageResult | Non
 
 def find_result_of_input(store: Store, stage: str, input_digest: str) -> StageResult | None:
     """Return the result that an identical input led to, without reading the input."""
-    data = _read_json(store, _input_path(store, stage, input_digest))
-    fingerprint = data.get("fingerprint") if isinstance(data, dict) else None
-    return find_result(store, stage, fingerprint) if isinstance(fingerprint, str) else None
+    fingerprint = read_input(store, _input_path(store, stage, input_digest))
+    return find_result(store, stage, fingerprint) if fingerprint is not None else None
+
+
+def read_input(store: Store, path: str) -> str | None:
+    """Return the fingerprint that a note of `remember_input` names, or None if it is missing or damaged."""
+    fingerprint = (_read_json(store, path) or {}).get("fingerprint")
+    return fingerprint if isinstance(fingerprint, str) else None
 
 
 def remember_input(store: Store, stage: str, input_digest: str, fingerprint: str) -> None:

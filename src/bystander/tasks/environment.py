@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from bystander.prompts.load import load_pack
@@ -13,7 +11,6 @@ from bystander.schemas.config import TpiConfig
 from bystander.schemas.engine_configs import EngineConfigs
 from bystander.schemas.engines import CallCache, EngineRole
 from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
-from bystander.schemas.identity import digest_json
 from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.stages import Params, Stage
@@ -21,7 +18,7 @@ from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
 from bystander.schemas.tpi_params import TpiStages
 from bystander.storage.build_contents import BuildContents, read_contents
 from bystander.storage.build_manifest import ModelFileInfo
-from bystander.storage.call_cache import SqliteCallCache
+from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.cached import CachedRecogniser, CachedSpeechEngine, CachedTextEngine
@@ -65,6 +62,8 @@ class StageEnvironment:
         self.store: Store = open_store(job.store)
         self.pack: PromptPack = load_pack(job.pack)
         self.taxonomy: Taxonomy = load_taxonomy(job.taxonomy)
+        self.descriptions: dict[str, dict[str, Any]] = {}
+        """What decides the results of each stage described so far, by its name; kept by `run_stage`."""
         self._engines: dict[EngineRole, Any] = {}
         self._contents: BuildContents | None = None
         self._lock = threading.RLock()
@@ -172,8 +171,7 @@ class StageEnvironment:
 
     def _open_cache(self) -> SqliteCallCache:
         if self._cache is None:
-            folder = self.store.local_path("cache")
-            self._cache = SqliteCallCache(folder / "calls.sqlite" if folder else _local_cache_of(self.store.uri))
+            self._cache = SqliteCallCache(locate_call_cache(self.store))
         return self._cache
 
 
@@ -181,12 +179,6 @@ def _find_model_digest(name: str) -> str | None:
     """Return the checksum of a one-file model of the manifest, which was verified when it was resolved."""
     entry = load_manifest().models.get(name)
     return entry.files[0].sha256 if entry is not None and len(entry.files) == 1 else None
-
-
-def _local_cache_of(store_uri: str) -> Path:
-    """Return where the calls of a remote store are kept: SQLite needs a file of this machine."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "bystander" / "calls" / f"{digest_json(store_uri)[:16]}.sqlite"
 
 
 _environments: dict[str, StageEnvironment] = {}

@@ -68,6 +68,9 @@ class SetAside:
 class TpiRows:
     """What is to be published. The iterators yield CHECKED tables in plan order, and are read once.
 
+    Plan order is that of a hash of seed and query (see `enumerate_candidates`), so scenarios, labels and timings lie
+    mixed in every shard. A shuffle of its own would have to hold every partition's audio at once.
+
     The tracks may come without their audio: rows that no quota had room for keep their mixture, as published ones do.
     """
 

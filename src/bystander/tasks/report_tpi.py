@@ -18,6 +18,7 @@ from bystander.pages.build_report import (
     describe_reject,
     render_build_report,
 )
+from bystander.schemas.tpi import FINAL
 from bystander.storage.build_manifest import BuildManifest, FileInfo
 from bystander.storage.filesystem import Store
 
@@ -75,6 +76,8 @@ def _read_rows(store: Store, files: Iterable[FileInfo], ids: list[str]) -> pa.Ta
                 if pc.any(pc.is_in(part.read_row_group(group, columns=["id"])["id"], wanted)).as_py():
                     table = part.read_row_group(group)
                     found.append(table.filter(pc.is_in(table["id"], wanted)))
+    if not found:
+        return FINAL.empty_table()
     table = pa.concat_tables(found)
     place = {row_id: i for i, row_id in enumerate(table["id"].to_pylist())}
     return table.take(pa.array([place[row_id] for row_id in ids], pa.int64()))

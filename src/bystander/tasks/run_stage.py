@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from bystander.schemas.errors import BystanderError, ConfigError
+from bystander.schemas.errors import ConfigError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Stage, StageContext
 from bystander.storage.parts import Partition, read_partition_columns, trace_columns
@@ -44,9 +43,17 @@ def describe_stage(stage: Stage, environment: StageEnvironment) -> dict[str, Any
     }
 
 
+def _describe_once(stage: Stage, environment: StageEnvironment) -> dict[str, Any]:
+    """Return what `describe_stage` does, found out once a build: nothing in it may change while a build is made."""
+    known = environment.descriptions
+    return (
+        known[stage.name] if stage.name in known else known.setdefault(stage.name, describe_stage(stage, environment))
+    )
+
+
 def find_finished(stage: Stage, partition: Partition, environment: StageEnvironment) -> StageResult | None:
     """Return the stored result of an unchanged stage over an unchanged partition, reading no data, or None."""
-    key = _digest_input(describe_stage(stage, environment), partition)
+    key = _digest_input(_describe_once(stage, environment), partition)
     return find_result_of_input(environment.store, stage.name, key)
 
 
@@ -59,7 +66,7 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
         StageContractError: the stage broke its contract.
     """
     store = environment.store
-    described = describe_stage(stage, environment)
+    described = _describe_once(stage, environment)
     input_digest = _digest_input(described, partition)
     result = find_result_of_input(store, stage.name, input_digest)
     if result is not None:
@@ -82,19 +89,10 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
     return result
 
 
-def is_worth_retrying(_task: Any, _run: Any, state: Any) -> bool:
-    """Tell Prefect whether a failed stage may succeed unchanged: only when its error says so."""
-    error = state.result(raise_on_failure=False)
-    return isinstance(error, BystanderError) and error.retryable
-
-
 @task(
     task_run_name="{stage_name}-{partition_name}",
     cache_policy=NO_CACHE,
     persist_result=False,
-    retries=3,
-    retry_delay_seconds=[5, 20, 60],
-    retry_condition_fn=is_worth_retrying,
     log_prints=False,
 )
 def run_stage(
@@ -103,24 +101,20 @@ def run_stage(
     partition: Partition,
     job: StageJob,
 ) -> StageResult:
-    """Run a stage over a partition in this worker. Partitions come and go by reference; only counts travel."""
+    """Run a stage over a partition in this worker. Partitions come and go by reference; only counts travel.
+
+    It is not Prefect that tries again after a failure: Prefect sleeps in the worker's thread, which then neither does
+    anything else nor can be woken when the build has failed meanwhile. `stream_partitions` does both.
+    """
     return execute_stage(get_stage(stage_name), partition, open_environment(job))
 
 
 def _hash_file(path: Path) -> str:
     try:
-        stat = path.stat()
-        return _hash_version(path, stat.st_size, stat.st_mtime_ns)
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read ({exc.strerror})") from exc
-
-
-@lru_cache(maxsize=65536)
-def _hash_version(path: Path, size: int, changed_ns: int) -> str:
-    """Return a file's SHA-256; its size and time of change only tell whether it must be read again."""
-    del size, changed_ns
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _digest_input(described: dict[str, Any], partition: Partition) -> str:

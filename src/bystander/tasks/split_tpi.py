@@ -28,6 +28,7 @@ from bystander.storage.build_manifest import (
 )
 from bystander.storage.dataset_card import write_card
 from bystander.storage.filesystem import Store, open_store
+from bystander.storage.part_use import record_part_use
 from bystander.storage.shards import ShardWriter, write_table
 from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.report_tpi import write_report
@@ -93,6 +94,7 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
                 "rejects": (dropped,) if dropped.rows else (),
             }
         )
+        record_part_use(store, manifest.dataset, name, ())
         write_report(target, cut, int(manifest.config.get("report_rows", 20)))
         write_card(target, cut)
         write_manifest(target, cut)

@@ -8,7 +8,7 @@ from bystander.schemas.engines import Voice
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.tpi import SCORED, VOICED
 from bystander.schemas.tpi_params import ChooseVoices
-from bystander.tasks.stages.choose_voices import STAGE
+from bystander.tasks.stages.choose_voices import STAGE, check_voices
 from scripted_engines import TonesInOrder, make_context
 from tpi_rows import make_rows
 
@@ -105,3 +105,12 @@ def test_takes_an_empty_table():
         )
         == 0
     )
+
+
+def test_every_language_of_a_build_needs_a_pair_of_voices():
+    voices = [Voice("ann", "en"), Voice("bob", "en_GB"), Voice("cat", "zh"), Voice("dan", "zh")]
+    check_voices(voices, ChooseVoices(), ["en", "zh-CN"])
+    with pytest.raises(ConfigError, match=r"stages\.choose_voices: no two of 4 voices .* speak 'fr'"):
+        check_voices(voices, ChooseVoices(), ["en", "fr"])
+    with pytest.raises(ConfigError, match=r"no two of 4 voices .* speak 'zh'"):
+        check_voices(voices, ChooseVoices(avoid_pairs=(("dan", "cat"),)), ["en", "zh"])

@@ -19,8 +19,17 @@ def yes(probability):
     return {"Yes": probability, "No": 1 - probability}
 
 
+def a(probability):
+    return {"A": probability, "B": 1 - probability}
+
+
 def judge_with(probability, kinds=KINDS):
-    return ScriptedTextEngine(lambda request, number: kinds if request.task == "label_kind" else yes(probability))
+    def answer(request, number):
+        if request.task == "label_kind":
+            return kinds
+        return dict(zip(request.options, (probability, 1 - probability), strict=True))
+
+    return ScriptedTextEngine(answer)
 
 
 class TestCheckRealism:
@@ -28,15 +37,15 @@ class TestCheckRealism:
         return check_realism.STAGE(make_rows(WRITTEN, *changes), make_context(engine, CheckRealism(**params)))
 
     def test_a_probable_exchange_is_kept_with_its_score(self):
-        output = self.run(answer_always(yes(0.7)))
+        output = self.run(answer_always(a(0.7)))
         assert output.kept["realism_score"].to_pylist() == [0.7]
 
     def test_an_improbable_one_is_unrealistic(self):
-        assert list_reasons(self.run(answer_always(yes(0.49)))) == ["unrealistic"]
-        assert list_reasons(self.run(answer_always(yes(0.49)), min_score=0.2)) == []
+        assert list_reasons(self.run(answer_always(a(0.49)))) == ["unrealistic"]
+        assert list_reasons(self.run(answer_always(a(0.49)), min_score=0.2)) == []
 
     def test_the_judge_sees_the_complete_request(self):
-        engine = answer_always(yes(0.7))
+        engine = answer_always(a(0.7))
         self.run(engine, {"primary_text": "Play some jazz...", "timing": "within_sentence"})
         assert engine.requests[0].variables == {
             "primary": "Play some jazz in the kitchen.",
@@ -44,13 +53,13 @@ class TestCheckRealism:
             "scenario": "veto_with_justification",
             "timing": "within_sentence",
         }
-        assert engine.requests[0].options == ("Yes", "No")
+        assert engine.requests[0].options == ("A", "B")
 
     def test_an_answer_without_probabilities_is_unparsable(self):
-        assert list_reasons(self.run(answer_always("Yes"))) == ["unparsable_reply"]
+        assert list_reasons(self.run(answer_always("A"))) == ["unparsable_reply"]
 
     def test_each_row_has_its_own_score(self):
-        engine = ScriptedTextEngine(lambda request, number: yes(0.9 if "jazz" in request.variables["primary"] else 0.1))
+        engine = ScriptedTextEngine(lambda request, number: a(0.9 if "jazz" in request.variables["primary"] else 0.1))
         output = self.run(engine, {"primary_complete": "Open the door."}, {}, {"primary_complete": "Close it."})
         assert output.kept["id"].to_pylist() == ["row-1"]
         assert output.rejected["id"].to_pylist() == ["row-0", "row-2"]
@@ -103,6 +112,9 @@ class TestLabelActionability:
 
             def messages(self, task, variables):
                 return ()
+
+            def answers(self, task):
+                return "Yes", "No"
 
         scores = {"urgent": 0.9, "helpful": 0.6}
         engine = ScriptedTextEngine(lambda request, number: yes(scores[request.variables["class"]]))

@@ -189,6 +189,24 @@ def test_a_wave_tops_up_from_the_other_timing_and_stops_at_the_end():
         plan_wave(table, np.zeros(1, bool), {})
 
 
+def test_plan_is_a_seeded_shuffle_in_which_strata_lie_mixed():
+    """Rows are published in this order: whoever reads only a first shard must find everything in it."""
+    ids = [f"query-{i:03d}" for i in range(200)]
+    orders = []
+    for seed in (1, 2):
+        table = enumerate_candidates(ids, seed, DrawScenarios(draws_per_query=1), TAXONOMY)
+        wanted = dict.fromkeys((item.key for item in TAXONOMY.scenarios), 30)
+        rows = table.take(pa.array(plan_wave(table, np.zeros(len(table), bool), wanted))).to_pylist()
+        orders.append([row["query"] for row in rows])
+        for start in range(0, len(rows), 30):
+            strata = {(row["scenario"], row["timing"]) for row in rows[start : start + 30]}
+            assert {scenario for scenario, _ in strata} == set(wanted)
+            assert {timing for _, timing in strata} == {timing.value for timing in Timing}
+    assert orders[0] != sorted(orders[0])
+    shared = set(orders[0]) & set(orders[1])
+    assert [i for i in orders[0] if i in shared] != [i for i in orders[1] if i in shared]
+
+
 def test_waves_do_not_depend_on_the_order_of_the_queries():
     ids = [f"q{i}" for i in range(60)]
     wanted = {"kind_a": 9, "kind_b": 4}

@@ -60,8 +60,8 @@ def test_targets_hold_exactly():
     assert all(abs(by_both[s, TIMINGS[0]] - by_both[s, TIMINGS[1]]) <= 1 for s in scenarios)
     assert len(selection.hard_negatives) == 6
     assert set(selection.twins.values()) <= set(selection.pairs)
-    assert set(selection.ids) == set(selection.pairs) | set(selection.hard_negatives)
-    assert len(selection.ids) == 31
+    assert selection.ids == selection.pairs + selection.hard_negatives
+    assert len(set(selection.ids)) == 31
 
 
 def test_a_short_label_is_not_filled_up_with_another():
@@ -125,12 +125,11 @@ def test_ids_that_occur_twice_are_refused():
         select_quotas(pa.concat_tables([pairs, pairs]), make_negatives([]), TpiTargets(labels={"yes": 1}), ["a"], 0)
 
 
-def test_the_seed_changes_the_choice_and_the_order():
+def test_the_seed_changes_the_choice():
     pairs = make_pairs(make_grid(["a", "b"], ["yes"], 10))
     targets = TpiTargets(labels={"yes": 10}, hard_negatives=0)
     choices = {select_quotas(pairs, make_negatives([]), targets, ["a", "b"], seed).ids for seed in range(4)}
     assert len(choices) == 4
-    assert any(choice != tuple(sorted(choice)) for choice in choices)
 
 
 CELLS = st.tuples(st.sampled_from("abc"), st.sampled_from(["yes", "no"]), st.sampled_from(TIMINGS))

@@ -17,12 +17,10 @@ from bystander.schemas.taxonomy import Scenario, Taxonomy, load_taxonomy
 from bystander.schemas.text_tasks import (
     CHECK_REALISM,
     LABEL_CLASS,
-    NO,
     SCORE_AMBIGUITY,
     WRITE_INTERRUPTION,
     WRITE_ONE_SPEAKER_REPLY,
     WRITE_REPLY,
-    YES,
 )
 
 _REVISION = "1"
@@ -145,12 +143,10 @@ def _score_options(request: TextRequest) -> TextReply:
         # All weight on one score, so that the expected score is that score and the shares hold at any threshold.
         chosen = int(np.searchsorted(np.cumsum(_AMBIGUITY_SHARES), _make_rng_of_texts(request).random(), "right"))
         return _reply_with_option(options, min(chosen, len(options) - 1), 1.0)
-    if request.task == CHECK_REALISM.name and set(options) == {YES, NO}:
-        answer = NO if _make_rng(request, "realism").random() < _UNREALISTIC_SHARE else YES
-        return _reply_with_option(options, options.index(answer), 0.9)
-    if request.task == LABEL_CLASS.name and set(options) == {YES, NO}:
-        answer = YES if _make_rng_of_texts(request).random() < 0.5 else NO
-        return _reply_with_option(options, options.index(answer), 0.9)
+    if request.task == CHECK_REALISM.name and len(options) == 2:
+        return _reply_with_option(options, int(_make_rng(request, "realism").random() < _UNREALISTIC_SHARE), 0.9)
+    if request.task == LABEL_CLASS.name and len(options) == 2:
+        return _reply_with_option(options, int(_make_rng_of_texts(request).random() >= 0.5), 0.9)
     return _reply_with_option(options, int(_make_rng_of_texts(request).integers(len(options))), 0.8)
 
 

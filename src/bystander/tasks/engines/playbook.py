@@ -120,16 +120,16 @@ class PlaybookTextEngine:
         primary, third_party = request.variables["primary"], request.variables["third_party"]
         item = self._realism.get(_key(primary, third_party))
         if item is not None:
-            return _choose(request, text_tasks.YES if item.realistic else text_tasks.NO)
+            return _choose_first(request, item.realistic)
         if self.find_dialogue(primary, third_party) is None:
             return _miss(request)
-        return _choose(request, text_tasks.YES)
+        return _choose_first(request, True)
 
     def _label_class(self, request: TextRequest) -> Answer:
         dialogue = self._look_up(request)
         if dialogue is None:
             return _miss(request)
-        return _choose(request, text_tasks.YES if dialogue.label == request.variables["class"] else text_tasks.NO)
+        return _choose_first(request, dialogue.label == request.variables["class"])
 
     def _label_kind(self, request: TextRequest) -> Answer:
         dialogue = self._look_up(request)
@@ -215,6 +215,12 @@ def _write_only_reply(request: TextRequest, replies: set[str]) -> Answer:
     if len(replies) > 1:
         return RowFault("outside_coverage", f"the cut request {request.variables['primary']!r} could be one of several")
     return _write({"reply": replies.pop()}) if replies else _miss(request)
+
+
+def _choose_first(request: TextRequest, says_so: bool) -> Answer:
+    if len(request.options) != 2:
+        return RowFault("outside_coverage", f"{request.task} has two options, not {list(request.options)}")
+    return _choose(request, request.options[0 if says_so else 1])
 
 
 def _choose(request: TextRequest, truth: str) -> Answer:

@@ -9,10 +9,10 @@ import pyarrow as pa
 from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextRequest
 from bystander.schemas.identity import derive_seed
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
-from bystander.schemas.text_tasks import CHECK_REALISM, NO, YES
+from bystander.schemas.text_tasks import CHECK_REALISM
 from bystander.schemas.tpi import REALISTIC, WRITTEN
 from bystander.schemas.tpi_params import CheckRealism
-from bystander.tasks.stages.option_scores import score_yes
+from bystander.tasks.stages.option_scores import score_first_option
 from bystander.tasks.stages.text_attempts import Row
 
 NAME = "check_realism"
@@ -24,7 +24,7 @@ def check_realism(rows: pa.Table, context: StageContext) -> StageOutput:
     The judge sees the complete request: a cut one would be marked down for being cut.
 
     Columns read: primary_complete, third_party_text, scenario, timing. Columns written: realism_score, the judge's
-    probability of Yes.
+    probability of the answer that says so.
 
     Reject reasons: unrealistic: the probability is below `min_score`. Reasons of the engine: `ENGINE_REASONS`.
     """
@@ -38,11 +38,11 @@ def check_realism(rows: pa.Table, context: StageContext) -> StageOutput:
             messages=context.pack.messages(CHECK_REALISM.name, {**texts, "scenario": scenario}),
             seed=derive_seed(context.build_seed, row["id"], NAME),
             variables={**texts, "scenario": scenario.key},
-            options=(YES, NO),
+            options=context.pack.answers(CHECK_REALISM.name),
             temperature=0.0,
         )
 
-    scores = score_yes(context.judge, [make_request(row) for row in rows.to_pylist()])
+    scores = score_first_option(context.judge, [make_request(row) for row in rows.to_pylist()])
     outcomes = [
         score
         if isinstance(score, RowFault)
@@ -56,7 +56,7 @@ def check_realism(rows: pa.Table, context: StageContext) -> StageOutput:
 
 STAGE = Stage(
     name=NAME,
-    version=1,
+    version=2,
     reads=WRITTEN,
     writes=REALISTIC,
     reasons=ENGINE_REASONS | {"unrealistic"},

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bystander.schemas.engines import RowFault, Voice
 from bystander.schemas.errors import ConfigError
-from bystander.schemas.exclusions import Exclusions, VoicePair
+from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions, VoicePair
 from bystander.schemas.identity import digest_json, make_rng
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.tpi import SCORED, VOICED
@@ -99,7 +99,10 @@ def find_held_out(voices: Sequence[str], share: float) -> npt.NDArray[np.bool_]:
 
 
 def check_voices(
-    offered: Sequence[Voice], params: ChooseVoices, languages: Sequence[str], exclusions: Exclusions
+    offered: Sequence[Voice],
+    params: ChooseVoices,
+    languages: Sequence[str],
+    exclusions: Exclusions = NO_EXCLUSIONS,
 ) -> None:
     """See whether an engine's voices can speak a build's rows, before there are any.
 

@@ -12,10 +12,10 @@ from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextRequest
 from bystander.schemas.identity import derive_seed
 from bystander.schemas.packs import PackClass
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
-from bystander.schemas.text_tasks import LABEL_CLASS, LABEL_KIND, NO, YES
+from bystander.schemas.text_tasks import LABEL_CLASS, LABEL_KIND
 from bystander.schemas.tpi import LABELLED, REALISTIC
 from bystander.schemas.tpi_params import LabelActionability
-from bystander.tasks.stages.option_scores import score_options, score_yes, shift_probability
+from bystander.tasks.stages.option_scores import score_first_option, score_options, shift_probability
 from bystander.tasks.stages.text_attempts import Row
 
 NAME = "label_actionability"
@@ -25,9 +25,9 @@ _DEFAULT_THRESHOLD = 0.5
 def label_actionability(rows: pa.Table, context: StageContext) -> StageOutput:
     """Ask the judge of every class but the last whether the interruption meets its criteria; the last is the default.
 
-    A class's score is the probability of Yes, shifted so that its threshold becomes 0.5. The highest score wins; the
-    last class has 1 minus the highest of the others, and loses a tie. The kind is the judge's most probable letter.
-    The judge sees the complete request, since the label is about the words that were meant.
+    A class's score is the probability of the answer that says so, shifted so that its threshold becomes 0.5. The
+    highest score wins; the last class has 1 minus the highest of the others, and loses a tie. The kind is the judge's
+    most probable letter. The judge sees the complete request, since the label is about the words that were meant.
 
     Columns read: primary_complete, third_party_text. Columns written: label, kind, label_score.
 
@@ -37,7 +37,7 @@ def label_actionability(rows: pa.Table, context: StageContext) -> StageOutput:
     table = rows.to_pylist()
     classes = context.pack.classes
     by_class = {
-        item.key: score_yes(context.judge, [_make_class_request(row, item, context) for row in table])
+        item.key: score_first_option(context.judge, [_make_class_request(row, item, context) for row in table])
         for item in classes[:-1]
     }
     outcomes: list[dict[str, Any] | RowFault] = [
@@ -97,7 +97,7 @@ def _make_class_request(row: Row, item: PackClass, context: StageContext) -> Tex
         messages=context.pack.messages(LABEL_CLASS.name, {**_get_texts(row), "class": item}),
         seed=derive_seed(context.build_seed, row["id"], NAME, item.key),
         variables={**_get_texts(row), "class": item.key},
-        options=(YES, NO),
+        options=context.pack.answers(LABEL_CLASS.name),
         temperature=0.0,
     )
 
@@ -108,7 +108,7 @@ def _get_texts(row: Row) -> dict[str, str]:
 
 STAGE = Stage(
     name=NAME,
-    version=1,
+    version=2,
     reads=REALISTIC,
     writes=LABELLED,
     reasons=ENGINE_REASONS | {"uncertain_label"},

@@ -41,12 +41,7 @@ def normalise_queries(rows: pa.Table, context: StageContext) -> StageOutput:
         ConfigError: `languages` names one that there are no rules for.
     """
     params = cast(NormaliseQueries, context.params)
-    unknown = sorted(set(params.languages) - set(SPOKEN_LANGUAGES))
-    if unknown:
-        raise ConfigError(
-            f"stages.normalise_queries.languages: there are no rules for {', '.join(unknown)}; "
-            f"there are for {', '.join(SPOKEN_LANGUAGES)}"
-        )
+    check_languages(params)
     first: dict[str, int] = {}
     places: list[str] = []
     outcomes: list[Mapping[str, Any] | RowFault] = []
@@ -69,6 +64,16 @@ def normalise_queries(rows: pa.Table, context: StageContext) -> StageOutput:
         else:
             outcomes.append({"query_id": query_id, "request": request})
     return split_rows("normalise_queries", rows, outcomes, QUERY)
+
+
+def check_languages(params: NormaliseQueries) -> None:
+    """Raise a ConfigError if `languages` names one that there are no rules for."""
+    unknown = sorted(set(params.languages) - set(SPOKEN_LANGUAGES))
+    if unknown:
+        raise ConfigError(
+            f"stages.normalise_queries.languages: there are no rules for {', '.join(unknown)}; "
+            f"there are for {', '.join(SPOKEN_LANGUAGES)}"
+        )
 
 
 def make_duplicate_key(request: str, language: str) -> str:

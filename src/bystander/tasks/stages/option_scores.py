@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from bystander.schemas.engines import RowFault, TextEngine, TextRequest
-from bystander.schemas.text_tasks import YES
 
 _EPSILON = 1e-6
 
@@ -25,15 +24,19 @@ def score_options(engine: TextEngine, requests: Sequence[TextRequest]) -> list[M
     return scores
 
 
-def score_yes(engine: TextEngine, requests: Sequence[TextRequest]) -> list[float | RowFault]:
-    """Return the probability of Yes for each request, in order."""
-    return [s if isinstance(s, RowFault) else float(s[YES]) for s in score_options(engine, requests)]
+def score_first_option(engine: TextEngine, requests: Sequence[TextRequest]) -> list[float | RowFault]:
+    """Return the probability of each request's first option, the one that says so, in order."""
+    scores = score_options(engine, requests)
+    return [
+        s if isinstance(s, RowFault) else float(s[request.options[0]])
+        for request, s in zip(requests, scores, strict=True)
+    ]
 
 
 def shift_probability(probability: float, threshold: float) -> float:
     """Return `probability` shifted in log-odds, so that `threshold` becomes 0.5.
 
-    A judge that says Yes too rarely still ranks items well: this moves its point of decision, and keeps its order.
+    A judge that says so too rarely still ranks items well: this moves its point of decision, and keeps its order.
     """
     odds = _to_log_odds(probability) - _to_log_odds(threshold)
     return 1.0 / (1.0 + math.exp(-odds))

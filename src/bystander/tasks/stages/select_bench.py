@@ -51,7 +51,6 @@ def select_bench(
         shortfalls.append(Shortfall("hard_negative", "hard_negative", targets.hard_negatives, count))
     return replace(
         chosen,
-        ids=(*chosen.ids, *lone),
         hard_negatives=tuple(sorted([*chosen.twins, *lone])),
         shortfalls=tuple(shortfalls),
     )

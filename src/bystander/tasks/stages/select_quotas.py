@@ -36,17 +36,20 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The rows of a build.
+    """The rows of a build: ids of the two kinds, sorted. `twins` leads from a hard negative to its two-speaker row.
 
-    `ids` are all of them in their final, shuffled order; `pairs` and `hard_negatives` the two kinds, sorted; `twins`
-    leads from a hard negative to its two-speaker row.
+    In which order they are published is not decided here: it is that of the plan, which is shuffled by the seed.
     """
 
-    ids: tuple[str, ...]
     pairs: tuple[str, ...]
     hard_negatives: tuple[str, ...]
     twins: Mapping[str, str]
     shortfalls: tuple[Shortfall, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All rows, sorted within their kind."""
+        return self.pairs + self.hard_negatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,6 @@ def select_quotas(
     )
 
     chosen, twins = _take_rows(usable, negative_of, counts.pairs.copy(), counts.twins.copy())
-    ids = [*(pair.id for pair in chosen), *twins]
     shortfalls = [
         Shortfall("label", label, targets.labels[label], int(got))
         for label, got in zip(label_at, counts.pairs.sum(axis=(0, 2)), strict=True)
@@ -126,7 +128,6 @@ def select_quotas(
     ]
     shortfalls.append(Shortfall("hard_negative", "hard_negative", targets.hard_negatives, len(twins)))
     return Selection(
-        ids=tuple(sorted(ids, key=lambda row_id: (derive_seed(build_seed, row_id, _SEEDED_AS, "order"), row_id))),
         pairs=tuple(sorted(pair.id for pair in chosen)),
         hard_negatives=tuple(sorted(twins)),
         twins=dict(sorted(twins.items())),

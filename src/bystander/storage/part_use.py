@@ -1,0 +1,67 @@
+"""Which stored results and base parts a build was made from: what must stay so that its next run finds all of it.
+
+A record lies in the cache, not in the manifest: it differs with the sizes of partitions, the build does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bystander.schemas.errors import StorageError
+from bystander.storage.build_manifest import MANIFEST_NAME
+from bystander.storage.filesystem import Store
+from bystander.storage.parts import Partition
+from bystander.storage.stage_results import STAGES_FOLDER, StageResult
+
+BASES_FOLDER = "cache/bases"
+"""Parts that no stage made: the rows that a partition starts with."""
+RECORDS_FOLDER = "cache/builds"
+
+
+@dataclass(frozen=True, slots=True)
+class PartUse:
+    """What a build uses, as paths in the store: folders of stage results, and base parts."""
+
+    results: frozenset[str] = frozenset()
+    bases: frozenset[str] = frozenset()
+
+    def __or__(self, other: PartUse) -> PartUse:
+        return PartUse(self.results | other.results, self.bases | other.bases)
+
+
+def record_part_use(store: Store, dataset: str, build: str, runs: Iterable[tuple[Partition, StageResult]]) -> None:
+    """Write down what a build's stage runs read and made. To be called before the build is published."""
+    results: set[str] = set()
+    bases: set[str] = set()
+    for before, result in runs:
+        results.add(f"{STAGES_FOLDER}/{result.stage}/{result.fingerprint}")
+        bases.update(ref.path for ref in (before.base, *before.layers) if ref.path.startswith(f"{BASES_FOLDER}/"))
+    record = {"results": sorted(results), "bases": sorted(bases)}
+    store.write_bytes(record_path(store, dataset, build), json.dumps(record).encode())
+
+
+def read_part_use(store: Store, dataset: str, build: str) -> PartUse | None:
+    """Return what a build uses, or None where that was not recorded or cannot be read."""
+    try:
+        record = json.loads(store.read_bytes(record_path(store, dataset, build)))
+        return PartUse(frozenset(record["results"]), frozenset(record["bases"]))
+    except (StorageError, ValueError, KeyError, TypeError):
+        return None
+
+
+def record_path(store: Store, dataset: str, build: str) -> str:
+    """Return where the record of a build lies."""
+    return store.path(RECORDS_FOLDER, dataset, f"{build}.json")
+
+
+def list_finished_builds(store: Store) -> list[tuple[str, str]]:
+    """Return dataset and name of every finished build of a store, sorted: those that have a manifest."""
+    return [
+        (dataset, build)
+        for dataset in store.list_folders()
+        if dataset != "cache"
+        for build in store.list_folders(dataset)
+        if store.exists(f"{dataset}/{build}/{MANIFEST_NAME}")
+    ]
