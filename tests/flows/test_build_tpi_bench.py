@@ -147,13 +147,30 @@ def test_workers_and_partitions_change_no_byte(
 
 
 def test_what_fails_when_it_is_spoken_is_replaced(tmp_path: Path, queries: Path) -> None:
-    """Rows of which no half can be verified are rejected: the shortest ones fail, and others take their place."""
-    fields = {"stages__verify_mixture": {"reject_unmeasured": True, "max_pair_similarity": 0.05}}
-    built = build_bench(make_bench_config(tmp_path, queries, 52, build="hard", **fields))
+    """The longest texts take the fake too long for this limit."""
+    limit = {"stages__synthesise_speech__max_seconds_per_character": 0.071}
+    built = build_bench(make_bench_config(tmp_path, queries, 20, build="hard", **limit))
     counts = {stage.stage: stage for stage in built.outcome.manifest.stages}
-    assert counts["verify_mixture"].rejected > 0
-    assert built.outcome.manifest.counts.by_split == {"janus_test": 26, "tpi_test": 26}
+    assert counts["synthesise_speech"].reasons.keys() == {"too_slow"}
+    assert built.outcome.manifest.counts.by_split == {"janus_test": 10, "tpi_test": 10}
+    assert sum(phase.startswith("speaking") for phase in built.heard.phases) > 1
     assert verify_build(built.folder) == []
+
+
+def test_authored_texts_make_a_bench_that_shares_nothing_with_their_train_build(tmp_path: Path) -> None:
+    """The playbook's lines serve many queries, so that texts of the train build have to be avoided here and there."""
+    fields = {"engines__writer": {"engine": "playbook"}, "queries__path": None}
+    train = build(make_config(tmp_path, tmp_path, build="train", **fields))
+    bench = build_bench(
+        make_bench_config(tmp_path, tmp_path, 52, build="b", disjoint_from=[str(train.folder)], **fields)
+    )
+    manifest = bench.outcome.manifest
+    assert manifest.counts.by_label == {"actionable": 16, "hard_negative": 26, "ignorable": 10}
+    assert manifest.counts.twins == 26
+    counts = {stage.stage: stage for stage in manifest.stages}
+    assert counts["check_disjointness"].reasons.keys() == {"text_in_other_build"}
+    assert verify_build(bench.folder) == []
+    assert verify_disjointness(bench.folder).findings == []
 
 
 def test_too_few_queries_are_said_plainly(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from typing import ClassVar
 
 import pyarrow as pa
@@ -23,6 +25,8 @@ from bystander.tasks.stages.build_hard_negatives import name_hard_negative
 from bystander.tasks.stages.select_bench import select_bench
 from bystander.tasks.stages.select_quotas import Selection, find_missing
 
+_MOST_PLANS = 4
+"""Rows that are spoken at once for each one that is wanted, at most, where speech fails often."""
 _TRANSCRIPT = pa.schema([VOICED.field(n) for n in ("id", "primary_complete", "primary_text", "third_party_text")])
 
 
@@ -79,9 +83,7 @@ class _BenchBuild(TpiBuild[TpiBenchConfig]):
                     self.grow_wave(indices)
                     self._note_transcripts()
                     continue
-            chosen = set(selection.hard_negatives)
-            by_two = set(selection.pairs) - self._spoken_by_two
-            by_one = {row for row in self._list_ambiguous() if name_hard_negative(row) in chosen} - self._spoken_by_one
+            by_two, by_one = self._choose_to_speak(selection)
             if not by_two and not by_one:
                 return selection
             self._speak(by_two, by_one)
@@ -116,11 +118,33 @@ class _BenchBuild(TpiBuild[TpiBenchConfig]):
         columns = zip(texts["id"].to_pylist(), texts["scenario"].to_pylist(), strict=True)
         return dict(Counter(scenario for row_id, scenario in columns if row_id in ambiguous))
 
-    def _select(self) -> Selection:
+    def _choose_to_speak(self, selection: Selection) -> tuple[set[str], set[str]]:
+        """Return written rows to be spoken by two voices, and by one: those selected that were not spoken yet.
+
+        Where some have failed before, what would be selected in their place is spoken too, so that few rounds suffice.
+        """
+        spoken = len(self._spoken_by_two) + len(self._spoken_by_one)
+        finished = len(self.pairs.summary()) + len(self.singles.summary())
+        plans = min(_MOST_PLANS, math.ceil(spoken / max(1, finished)))
+        by_two, by_one = self._list_unspoken(selection)
+        for _ in range(plans - 1):
+            more = self._list_unspoken(self._select(by_two, by_one))
+            by_two, by_one = by_two | more[0], by_one | more[1]
+        return by_two, by_one
+
+    def _list_unspoken(self, selection: Selection) -> tuple[set[str], set[str]]:
+        chosen = set(selection.hard_negatives)
+        by_one = {row_id for row_id in self._list_ambiguous() if name_hard_negative(row_id) in chosen}
+        return set(selection.pairs) - self._spoken_by_two, by_one - self._spoken_by_one
+
+    def _select(
+        self, without_pairs: AbstractSet[str] = frozenset(), without_singles: AbstractSet[str] = frozenset()
+    ) -> Selection:
+        """Select among all written rows but those that failed when they were spoken, and those given."""
         texts = self._list_texts()
-        failed = self._spoken_by_two - set(self.pairs.summary()["id"].to_pylist())
+        failed = self._spoken_by_two - set(self.pairs.summary()["id"].to_pylist()) | without_pairs
         fit = [row_id not in failed for row_id in texts["id"].to_pylist()]
-        ambiguous = set(self._list_ambiguous())
+        ambiguous = set(self._list_ambiguous()) - without_singles
         bases = texts.filter(pa.array([row_id in ambiguous for row_id in texts["id"].to_pylist()], pa.bool_()))
         ids = [name_hard_negative(row_id) for row_id in bases["id"].to_pylist()]
         singles = pa.table({"id": pa.array(ids, pa.string()), "twin_id": bases["id"], "scenario": bases["scenario"]})

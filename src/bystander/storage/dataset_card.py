@@ -138,6 +138,7 @@ def render_card(
         first_split=next(iter(manifest.counts.by_split), "train"),
         hard_negatives=HARD_NEGATIVE_LABEL in manifest.counts.by_label,
         one_speaker_rows=manifest.counts.by_label.get(HARD_NEGATIVE_LABEL, 0),
+        least_ambiguity=manifest.config.get("stages", {}).get("build_hard_negatives", {}).get("min_ambiguity"),
         controls=controls,
         hours=f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes",
         limits=_list_limits(manifest),

@@ -150,10 +150,13 @@ def _select_voices(offered: Sequence[Voice], params: ChooseVoices, exclusions: E
     selected = [voice for voice in offered if not params.voices or voice.id in params.voices]
     ids = [voice.id for voice in selected]
     if PairTable.build(ids, params) is None:
-        side = "" if params.use == "all" else f" of the pairs to use ({params.use!r} at hold_out {params.hold_out:g})"
+        side, remedy = "", ""
+        if params.use != "all":
+            side = f" of the pairs to use ({params.use!r} at hold_out {params.hold_out:g})"
+            remedy = ", or set `use: all`"
         raise ConfigError(
             f"stages.{NAME}: {len(selected)} voices leave no pair to draw{side}; name at least two in `voices` "
-            "that `avoid_pairs` does not keep apart"
+            f"that `avoid_pairs` does not keep apart{remedy}"
         )
     if PairTable.build(ids, params, exclusions.pairs) is None:
         raise ConfigError(
