@@ -285,9 +285,9 @@ def test_bench_split_and_verify_against(run: Run, store: Path, tmp_path: Path) -
     common = ["--profile", "fake", "--queries", queries, "--out", store, "--name", "small", "--set", "report_rows=1"]
     assert run("build", "tpi-train", *common, "--rows", 8, "--hard-negatives", 0)[0] == 0
     train, bench = store / "tpi-train" / "small", store / "tpi-bench" / "small"
-    code, out, err = run("build", "tpi-bench", *common, "--rows", 5, "--one-speaker", 3, "--disjoint-from", train)
+    code, out, err = run("build", "tpi-bench", *common, "--rows", 10, "--one-speaker", 3, "--disjoint-from", train)
     assert (code, err) == (0, "")
-    assert f"{bench}: 6 rows (2 actionable, 3 hard_negative, 1 ignorable)" in out
+    assert f"{bench}: 8 rows (3 actionable, 3 hard_negative, 2 ignorable)" in out
     assert "Nothing in common with tpi-train/small: no query, no text, no pair of voices." in out
     assert run("verify", bench, "--against", train) == (0, f"{bench}: sound.\n", "")
     code, out, err = run("split", train, "--out", store, "--name", "cut", "--parts", "train=0.5,test=0.5")
