@@ -128,6 +128,16 @@ def make_rows(pairs: int = 8, hard_negatives: int = 2) -> list[dict[str, Any]]:
     return rows
 
 
+def make_bench_rows(pairs: int = 8, hard_negatives: int = 3, linked: int = 2) -> list[dict[str, Any]]:
+    """TPI-Test and Janus-Test; the first `linked` hard negatives are twins of pairs there, the others of none."""
+    rows = [make_row(index, split="tpi_test") for index in range(pairs)]
+    for index in range(linked):
+        rows[index]["twin_id"] = f"hn-{index:04d}"
+    rows += [make_row(index, hard_negative=True, split="janus_test") for index in range(linked)]
+    alone = [make_row(pairs + i, hard_negative=True, split="janus_test") for i in range(hard_negatives - linked)]
+    return rows + [row | {"twin_id": None} for row in alone]
+
+
 def make_table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=FINAL)
 
@@ -169,10 +179,17 @@ def make_manifest(rows: list[dict[str, Any]], **changes: Any) -> BuildManifest:
     return BuildManifest(**(values | changes))
 
 
-def write_build(folder: Path | str, rows: list[dict[str, Any]], **changes: Any) -> Store:
-    """Write rows as a complete build."""
+def write_build(folder: Path | str, rows: list[dict[str, Any]], by_split: bool = False, **changes: Any) -> Store:
+    """Write rows as a complete build: all in the split `train`, or each in its own."""
     store = open_store(folder)
-    shards = write_shards(store, "data", "train", FINAL, [make_table(rows)], sampling_rate=RATE)
+    splits: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        splits.setdefault(row["split"] if by_split else "train", []).append(row)
+    shards = [
+        shard
+        for split, members in splits.items()
+        for shard in write_shards(store, "data", split, FINAL, [make_table(members)], sampling_rate=RATE)
+    ]
     rejects: tuple[FileInfo, ...] = tuple(
         write_table(
             store,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bystander.flows.listeners import SilentListener, listening
-from bystander.schemas.config import TpiTrainConfig, load_config, resize
+from bystander.schemas.config import TpiBenchConfig, TpiTrainConfig, load_bench_config, load_config, resize
 from bystander.schemas.starter_queries import load_starter_queries
 from bystander.storage.stage_results import StageResult
 
@@ -88,4 +88,21 @@ def build(config: TpiTrainConfig) -> Built:
     heard = Recorder()
     with listening(heard):
         outcome = run_build_tpi_train(config)
+    return Built(Path(outcome.location), outcome, heard)
+
+
+def make_bench_config(store: Path, queries: Path, rows: int = ROWS, **fields: Any) -> TpiBenchConfig:
+    """Return the `fake` profile's configuration of a bench; double underscores in field names stand for dots."""
+    overrides = {"store": str(store), "queries.path": str(queries), "report_rows": 2}
+    overrides.update({name.replace("__", "."): value for name, value in fields.items()})
+    return resize(load_bench_config("fake", overrides=overrides), rows)
+
+
+def build_bench(config: TpiBenchConfig) -> Built:
+    """Run the bench flow in this process."""
+    from bystander.flows.build_tpi_bench import run_build_tpi_bench
+
+    heard = Recorder()
+    with listening(heard):
+        outcome = run_build_tpi_bench(config)
     return Built(Path(outcome.location), outcome, heard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -178,7 +179,7 @@ def test_model_of_no_such_name(run: Run, store: Path) -> None:
 def test_failure_within_the_flow_is_one_line_too(run: Run, store: Path, tmp_path: Path) -> None:
     queries = write_queries(tmp_path / "q.jsonl", 0, ("https://example.com",))
     line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, "--queries", queries)
-    assert "none of the 1 queries can be spoken; rejected were normalise_queries: url 1" in line
+    assert "none of the 1 queries can be used; rejected were normalise_queries: url 1" in line
 
 
 FEW_VOICES = ["--set", "engines.speech.voices=2"]
@@ -260,6 +261,63 @@ def test_build_and_verify(run: Run, store: Path, tmp_path: Path) -> None:
     assert err.startswith(f"{folder}: ")
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--set", "stages.synthesise_speech.max_wer=0.1"], "synthesise_speech.max_wer must be 0 in a bench"),
+        (["--set", "targets.labels={urgent: 3}"], "pack 'reference' has no class urgent"),
+        (["--hard-negatives", "3"], "No such option: --hard-negatives"),
+        (["--disjoint-from", "no/such"], "disjoint_from no/such: "),
+        (
+            ["--set", "stages.choose_voices.use=mine"],
+            "stages.choose_voices.use: Input should be 'all', 'rest'",
+        ),
+    ],
+)
+def test_mistake_about_a_bench_is_one_line(run: Run, store: Path, options: list[str], words: str) -> None:
+    assert words in fail(run, "build", "tpi-bench", "--profile", "fake", "--out", store, *options)
+    assert not (store / "tpi-bench").exists()
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_bench_split_and_verify_against(run: Run, store: Path, tmp_path: Path) -> None:
+    queries = write_queries(tmp_path / "q.jsonl", 60)
+    common = ["--profile", "fake", "--queries", queries, "--out", store, "--name", "small", "--set", "report_rows=1"]
+    assert run("build", "tpi-train", *common, "--rows", 8, "--hard-negatives", 0)[0] == 0
+    train, bench = store / "tpi-train" / "small", store / "tpi-bench" / "small"
+    code, out, err = run("build", "tpi-bench", *common, "--rows", 10, "--one-speaker", 3, "--disjoint-from", train)
+    assert (code, err) == (0, "")
+    assert f"{bench}: 8 rows (3 actionable, 3 hard_negative, 2 ignorable)" in out
+    assert "Nothing in common with tpi-train/small: no query, no text, no pair of voices." in out
+    assert run("verify", bench, "--against", train) == (0, f"{bench}: sound.\n", "")
+    code, out, err = run("split", train, "--out", store, "--name", "cut", "--parts", "train=0.5,test=0.5")
+    assert (code, err) == (0, "")
+    cut = store / "tpi-train" / "cut"
+    assert out.startswith(f"{cut}: ")
+    assert run("verify", cut) == (0, f"{cut}: sound.\n", "")
+    code, out, err = run("verify", cut, "--against", train)
+    assert (code, err.startswith(f"{cut}: ")) == (2, True)
+    assert " is in tpi-train/small too." in out
+    shutil.rmtree(train)
+    code, out, err = run("verify", bench)
+    assert (code, err) == (0, "")
+    assert f"note: not held against tpi-train/small ({train}), which cannot be read: " in out
+    assert out.endswith(f"{bench}: sound.\n")
+    assert "is missing, so this is not a finished build" in fail(run, "verify", bench, "--against", train)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--name", "x", "--parts", "train"], "--parts 'train': write name=share"),
+        (["--name", "x"], "is missing, so this is not a finished build"),
+        ([], "Missing option '--name'"),
+    ],
+)
+def test_mistake_about_a_split_is_one_line(run: Run, store: Path, options: list[str], words: str) -> None:
+    assert words in fail(run, "split", store / "nothing", "--out", store, *options)
+
+
 def test_verify_of_what_is_no_build(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("verify", tmp_path / "nothing")
     assert code == 2
@@ -282,7 +340,7 @@ def test_version(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["build", "tpi-train", "--help"], ["cache", "--help"], ["--version"]]
+    "arguments", [["--help"], ["build", "tpi-bench", "--help"], ["split", "--help"], ["cache", "--help"], ["--version"]]
 )
 def test_help_is_quick_and_loads_nothing_heavy(arguments: list[str]) -> None:
     done = subprocess.run(
@@ -293,16 +351,20 @@ def test_help_is_quick_and_loads_nothing_heavy(arguments: list[str]) -> None:
     assert cpu_s < 1.0
 
 
-def test_every_option_of_a_build_is_explained(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("dataset", "own"), [("tpi-train", "hard-negatives"), ("tpi-bench", "one-speaker")])
+def test_every_option_of_a_build_is_explained(
+    run: Run, monkeypatch: pytest.MonkeyPatch, dataset: str, own: str
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    _, out, _ = run("build", "tpi-train", "--help")
+    _, out, _ = run("build", dataset, "--help")
     named = (
+        own,
         "profile",
         "queries",
         "text-column",
         "rows",
-        "hard-negatives",
         "seed",
+        "disjoint-from",
         "out",
         "name",
         "workers",

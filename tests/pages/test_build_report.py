@@ -19,7 +19,7 @@ from bystander.pages.build_report import (
 )
 from bystander.pages.charts import Series, draw_bars, draw_histogram
 from bystander.pages.waveform import draw_waveform
-from final_rows import make_row, make_rows, make_table
+from final_rows import make_bench_rows, make_row, make_rows, make_table
 from html_pages import Page
 
 
@@ -175,3 +175,11 @@ def test_histogram_without_values_and_bars() -> None:
     page = Page(draw_bars("t", {"a_b": 4, "c": 1}))
     assert [a["style"].split(";")[0] for a in page.find("span")] == ["width:100.0%", "width:25.0%"]
     assert draw_bars("t", {}) == ""
+
+
+def test_twins_and_control_figures_are_shown_where_there_are_any() -> None:
+    text = render_build_report(make_data(make_bench_rows(), controls=[("text alone, AUC", "0.52")]))
+    assert "<strong>2</strong> <span>twins</span>" in text
+    assert "Does it need ears?" in text
+    assert "<strong>0.52</strong> <span>text alone, AUC</span>" in text
+    assert "Does it need ears?" not in render_build_report(make_data(make_rows()))

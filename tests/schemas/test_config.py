@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bystander.schemas.config import TpiTrainConfig, list_profiles, load_config, read_profile
+from bystander.schemas.config import (
+    TpiBenchConfig,
+    TpiTrainConfig,
+    list_profiles,
+    load_bench_config,
+    load_config,
+    read_profile,
+    resize,
+)
 from bystander.schemas.errors import ConfigError
 from bystander.tasks.audio.coding import encode_flac
 
@@ -110,3 +118,46 @@ def test_thresholds_of_a_profile_are_replaced_whole() -> None:
 def test_sampling_rate_that_flac_takes_is_taken(rate: int) -> None:
     assert load(stages__mix_speakers__sampling_rate=rate).stages.mix_speakers.sampling_rate == rate
     assert encode_flac(np.zeros(100, np.int16), rate)[:4] == b"fLaC"
+
+
+@pytest.mark.parametrize("profile", list_profiles())
+def test_every_profile_makes_train_builds_and_benches_that_share_no_voices(profile: str) -> None:
+    train, bench = load_config(profile), load_bench_config(profile)
+    assert (train.dataset, bench.dataset) == ("tpi-train", "tpi-bench")
+    assert (train.stages.choose_voices.use, bench.stages.choose_voices.use) == ("rest", "held_out")
+    assert train.stages.choose_voices.hold_out == bench.stages.choose_voices.hold_out
+    assert bench.stages.synthesise_speech.max_wer == 0
+    assert bench.stages.build_hard_negatives == train.stages.build_hard_negatives
+    assert bench.stages.mix_speakers == train.stages.mix_speakers
+    targets = bench.targets
+    assert 3 * targets.labels["ignorable"] == 2 * targets.labels["actionable"]
+    assert targets.hard_negatives == targets.pairs
+
+
+def test_a_bench_is_by_default_that_of_the_paper() -> None:
+    bench = TpiBenchConfig.model_validate({"engines": load().engines.model_dump()})
+    assert bench.targets.labels == {"actionable": 1200, "ignorable": 800}
+    assert bench.targets.hard_negatives == 2000
+    assert bench.stages.build_hard_negatives.min_ambiguity == 4.0
+    assert resize(bench, 40).targets == type(bench.targets)(
+        labels={"actionable": 12, "ignorable": 8}, hard_negatives=20
+    )
+
+
+def test_word_errors_are_refused_in_a_bench() -> None:
+    with pytest.raises(ConfigError, match=r"stages: .*synthesise_speech\.max_wer must be 0 in a bench, .* not 0\.1"):
+        load_bench_config("laptop", overrides={"stages.synthesise_speech.max_wer": 0.1})
+
+
+def test_the_bench_section_of_a_file_holds_for_benches_only_and_after_its_other_fields(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text("seed: 1\nbench: {seed: 2, stages: {choose_voices: {use: all}}}\n", "utf-8")
+    second.write_text("stages: {choose_voices: {use: rest}}\n", "utf-8")
+    assert load_config("fake", [str(first)]).seed == 1
+    bench = load_bench_config("fake", [str(first)])
+    assert (bench.seed, bench.stages.choose_voices.use) == (2, "all")
+    # A later file's plain fields come after an earlier one's section.
+    assert load_bench_config("fake", [str(first), str(second)]).stages.choose_voices.use == "rest"
+    first.write_text("bench: [1]\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"first\.yaml: bench must be a mapping of fields"):
+        load_config("fake", [str(first)])

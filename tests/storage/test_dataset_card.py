@@ -8,9 +8,9 @@ import yaml
 
 from bystander.schemas.tpi import FINAL
 from bystander.storage import dataset_card
-from bystander.storage.build_manifest import EngineInfo, ModelFileInfo, Quota, read_manifest
+from bystander.storage.build_manifest import EngineInfo, ModelFileInfo, OtherBuild, Quota, read_manifest
 from bystander.storage.dataset_card import choose_licence, render_card, write_card
-from final_rows import ENGINES, RATE, make_manifest, make_rows, write_build
+from final_rows import ENGINES, RATE, make_bench_rows, make_manifest, make_rows, write_build
 
 
 def test_head_is_what_hugging_face_reads(tmp_path: Path) -> None:
@@ -113,3 +113,24 @@ def test_datasets_loads_a_build_by_its_card(tmp_path: Path, monkeypatch: pytest.
     assert loaded.keys() == {"train"}  # rejects are no data files
     assert loaded["train"].num_rows == 10
     assert loaded["train"].features["audio"] == datasets.Audio(sampling_rate=RATE)
+
+
+def test_card_of_a_bench_says_what_it_is_and_shows_control_figures_where_there_are_any() -> None:
+    others = tuple(OtherBuild(uri=f"s/{n}", dataset="tpi-train", build=n, rows_digest="a" * 64) for n in ("one", "two"))
+    config = {"stages": {"build_hard_negatives": {"min_ambiguity": 4.0}}}
+    manifest = make_manifest(make_bench_rows(), kind="tpi_bench", disjoint_from=others, config=config)
+    card = " ".join(render_card(manifest).split())
+    assert "two people's (`ambiguity_score` from 4.0). In every track" in card
+    assert "Of 3 one-speaker rows 2 have their two-speaker twin in `tpi_test`" in card
+    assert "in common with `tpi-train/one` (rows `aaaaaaaaaaaa`), `tpi-train/two` (rows `aaaaaaaaaaaa`)." in card
+    assert "Does it need ears?" not in card
+    assert "## Does it need ears? Text alone: AUC 0.52." in " ".join(
+        render_card(manifest, controls="Text alone: AUC 0.52.").split()
+    )
+
+
+def test_card_of_a_train_build_says_nothing_of_benches() -> None:
+    card = render_card(make_manifest(make_rows()))
+    assert "It is a bench" not in card
+    assert "in common with" not in card
+    assert "2 two-speaker rows have a one-speaker twin." in card

@@ -17,7 +17,7 @@ from bystander.storage.filesystem import open_store
 from bystander.storage.row_invariants import find_unspeakable, measure_overlap
 from bystander.storage.shards import write_shards
 from bystander.storage.verify_build import verify_build
-from final_rows import RATE, make_clip, make_manifest, make_rows, write_build
+from final_rows import RATE, make_bench_rows, make_clip, make_manifest, make_rows, write_build
 
 SHARD = "data/train-00000-of-00001.parquet"
 Row = dict[str, Any]
@@ -286,3 +286,46 @@ def test_command(tmp_path: Path, rows: list[Row]) -> None:
     result = CliRunner().invoke(app, [str(tmp_path), "--quick"])
     assert result.exit_code == 2
     assert "counts.rows says 11, the shards have 10." in result.stdout
+
+
+def write_bench(folder: Path, rows: list[Row], **changes: Any) -> None:
+    config = {"profile": "fake", "stages": {"build_hard_negatives": {"min_ambiguity": 4.0}}}
+    write_build(folder, rows, by_split=True, kind="tpi_bench", config=config, **changes)
+
+
+def test_a_good_bench_is_sound(tmp_path: Path) -> None:
+    write_bench(tmp_path, make_bench_rows())
+    assert verify_texts(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "changes", "problem"),
+    [
+        (2, {"primary_wer": 0.01}, "primary_wer is 0.010, in a bench it must be 0"),
+        (2, {"third_party_wer": 0.25}, "third_party_wer is 0.250, in a bench it must be 0"),
+        (8, {"primary_wer": 0.01}, "primary_wer is 0.010, in a bench it must be 0"),
+        (10, {"ambiguity_score": 3.9}, "ambiguity_score is 3.90 in janus_test, below the configured 4"),
+        (10, {"split": "tpi_test"}, "n_speakers is 1 in tpi_test"),
+        (2, {"split": "janus_test"}, "n_speakers is 2 in janus_test"),
+        (2, {"split": "train"}, "split is 'train'; a bench has tpi_test and janus_test"),
+    ],
+)
+def test_what_a_bench_must_not_hold(tmp_path: Path, row: int, changes: Row, problem: str) -> None:
+    rows = make_bench_rows()
+    rows[row].update(changes)
+    write_bench(tmp_path, rows)
+    assert any(text.endswith(f"row {rows[row]['id']}: {problem}.") for text in verify_texts(tmp_path))
+
+
+def test_a_bench_whose_scenarios_are_out_of_balance(tmp_path: Path) -> None:
+    rows = make_bench_rows()
+    rows[2].update(scenario="priority_alert", category="topic_change")
+    quotas = tuple(
+        Quota(scenario=scenario, asked=got, got=got)
+        for scenario, got in (("simple_correction_with_alternative", 3), ("priority_alert", 5))
+    )
+    write_bench(tmp_path, rows, quotas=quotas)
+    assert verify_texts(tmp_path) == [
+        "manifest.json: scenarios are out of balance: 5 rows of priority_alert, "
+        "3 of simple_correction_with_alternative."
+    ]

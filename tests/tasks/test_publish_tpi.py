@@ -14,18 +14,19 @@ from bystander.schemas.tpi import CHECKED
 from bystander.tasks.publish_tpi import StageRuns, digest_content, interleave
 
 
-def digest(revision: str = "1", pack: str = "p", taxonomy: str = "t") -> str:
+def digest(revision: str = "1", pack: str = "p", taxonomy: str = "t", others: str = "o") -> str:
     environment: Any = SimpleNamespace(
         engine=lambda role: SimpleNamespace(identity=EngineIdentity(role, "e", "m", revision)),
         pack=SimpleNamespace(digest=pack),
         taxonomy=SimpleNamespace(digest=lambda: taxonomy),
+        other_builds=SimpleNamespace(digest=others),
     )
     return digest_content(load_config("fake"), environment, StageRuns([]), ["row-1"])
 
 
-def test_engines_pack_and_taxonomy_that_the_files_name_are_part_of_the_content() -> None:
+def test_engines_pack_taxonomy_and_other_builds_are_part_of_the_content() -> None:
     assert digest() == digest()
-    assert len({digest(), digest(revision="2"), digest(pack="q"), digest(taxonomy="u")}) == 4
+    assert len({digest(), digest(revision="2"), digest(pack="q"), digest(taxonomy="u"), digest(others="p")}) == 5
 
 
 def make_tables(prefix: str, sizes: list[int]) -> list[pa.Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -10,96 +11,168 @@ from bystander.cli.interruption import run_interruptibly
 
 build_app = typer.Typer(help="Build a dataset.", no_args_is_help=True)
 
-
-@build_app.callback()
-def _group() -> None:
-    """Keep `tpi-train` a sub-command while it is the only one."""
+_Profile = Annotated[
+    str,
+    typer.Option(
+        help="Engines and sizes: laptop (embedded models, no GPU), playbook (authored texts, embedded speech) or "
+        "fake (no models, for trying things out)."
+    ),
+]
+_Queries = Annotated[
+    str | None,
+    typer.Option(
+        help="Requests to build from: path, glob or URL of JSONL, CSV, TSV, TXT or Parquet. Default: the starter "
+        "set of the package."
+    ),
+]
+_TextColumn = Annotated[
+    str | None,
+    typer.Option(help="Column of the request in --queries. Default: question, text, query, ..., the first there is."),
+]
+_Rows = Annotated[
+    int | None,
+    typer.Option(min=1, help="Rows in all, one-speaker rows included, in the proportions of the profile."),
+]
+_Seed = Annotated[
+    int | None,
+    typer.Option(min=0, help="Seed of the build: the same seed and input give the same rows. Default: 0."),
+]
+_DisjointFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A finished build with which this one shares no query, no text and no pair of voices; may be repeated."
+    ),
+]
+_Out = Annotated[
+    str | None,
+    typer.Option(
+        help="Store: folder or URL that holds builds and caches; a build that was stopped goes on from them. "
+        "Default: bystander-store."
+    ),
+]
+_Name = Annotated[
+    str | None,
+    typer.Option(help="Name of the build's folder, OUT/DATASET/NAME. Default: derived from the settings."),
+]
+_Workers = Annotated[
+    int | None, typer.Option(min=1, help="Partitions in work at once. Changes the speed, never a row.")
+]
+_Config = Annotated[
+    list[str] | None,
+    typer.Option(help="YAML file of fields laid over the profile; may be repeated, the last one wins."),
+]
+_Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="One field as name=value, over all files; may be repeated. E.g. stages.mix_speakers.offset_mean_s=-0.3.",
+    ),
+]
 
 
 @build_app.command("tpi-train")
 def build_tpi_train(
-    profile: Annotated[
-        str,
-        typer.Option(
-            help="Engines and sizes: laptop (embedded models, no GPU), playbook (authored texts, embedded speech) or "
-            "fake (no models, for trying things out)."
-        ),
-    ] = "laptop",
-    queries: Annotated[
-        str | None,
-        typer.Option(
-            help="Requests to build from: path, glob or URL of JSONL, CSV, TSV, TXT or Parquet. Default: the starter "
-            "set of the package."
-        ),
-    ] = None,
-    text_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the request in --queries. Default: question, text, query, ..., the first there is."
-        ),
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(min=1, help="Rows in all, hard negatives included, in the proportions of the profile.")
-    ] = None,
+    profile: _Profile = "laptop",
+    queries: _Queries = None,
+    text_column: _TextColumn = None,
+    rows: _Rows = None,
     hard_negatives: Annotated[
         int | None,
         typer.Option(
             min=0, help="Of two-speaker rows, how many get a one-speaker twin; these come on top of --rows' pairs."
         ),
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Seed of the build: the same seed and input give the same rows. Default: 0."),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            help="Store: folder or URL that holds builds and caches; a build that was stopped goes on from them. "
-            "Default: bystander-store."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the build's folder, OUT/tpi-train/NAME. Default: derived from the settings."),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Partitions in work at once. Changes the speed, never a row.")
-    ] = None,
-    config: Annotated[
-        list[str] | None,
-        typer.Option(help="YAML file of fields laid over the profile; may be repeated, the last one wins."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="One field as name=value, over all files; may be repeated. E.g. "
-            "stages.mix_speakers.offset_mean_s=-0.3.",
-        ),
-    ] = None,
+    seed: _Seed = None,
+    disjoint_from: _DisjointFrom = None,
+    out: _Out = None,
+    name: _Name = None,
+    workers: _Workers = None,
+    config: _Config = None,
+    set_: _Set = None,
 ) -> None:
     """Build TPI-Train: requests in, Parquet shards of interrupted requests with replies out.
 
     Ctrl-C loses nothing that is finished: the same command goes on from there.
     """
-    from bystander.schemas.config import load_config, parse_override, resize
+    from bystander.schemas.config import load_config, resize
+
+    overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
+    settings = resize(load_config(profile, config or (), overrides), rows, hard_negatives)
+
+    def run() -> tuple[str, ...]:
+        from bystander.flows.build_tpi_train import run_build_tpi_train
+
+        return run_build_tpi_train(settings).summary
+
+    _run(settings, run)
+
+
+@build_app.command("tpi-bench")
+def build_tpi_bench(
+    profile: _Profile = "laptop",
+    queries: _Queries = None,
+    text_column: _TextColumn = None,
+    rows: _Rows = None,
+    one_speaker: Annotated[
+        int | None,
+        typer.Option(min=0, help="Rows of Janus-Test, the one-speaker split, instead of its share of --rows."),
+    ] = None,
+    seed: _Seed = None,
+    disjoint_from: _DisjointFrom = None,
+    out: _Out = None,
+    name: _Name = None,
+    workers: _Workers = None,
+    config: _Config = None,
+    set_: _Set = None,
+) -> None:
+    """Build TPI-Bench: TPI-Test (two speakers) and Janus-Test (the same kind of words, one speaker), twins linked.
+
+    Name the training builds with --disjoint-from. Ctrl-C loses nothing that is finished.
+    """
+    from bystander.schemas.config import load_bench_config, resize
+
+    overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
+    settings = resize(load_bench_config(profile, config or (), overrides), rows, one_speaker)
+
+    def run() -> tuple[str, ...]:
+        from bystander.flows.build_tpi_bench import run_build_tpi_bench
+
+        return run_build_tpi_bench(settings).summary
+
+    _run(settings, run)
+
+
+def _lay_over(
+    set_: list[str] | None,
+    queries: str | None,
+    text_column: str | None,
+    seed: int | None,
+    disjoint_from: list[str] | None,
+    out: str | None,
+    name: str | None,
+    workers: int | None,
+) -> dict[str, Any]:
+    """Return the fields that options give, over those of `--set`."""
+    from bystander.schemas.config import parse_override
 
     overrides: dict[str, Any] = dict(parse_override(text) for text in set_ or [])
     given = {
         "queries.path": queries,
         "queries.text_column": text_column,
         "seed": seed,
+        "disjoint_from": disjoint_from or None,
         "store": out,
         "build": name,
         "workers": workers,
     }
-    overrides.update({key: value for key, value in given.items() if value is not None})
-    settings = resize(load_config(profile, config or (), overrides), rows, hard_negatives)
+    return overrides | {key: value for key, value in given.items() if value is not None}
 
-    from bystander.flows.check_tpi_train import check_tpi_train
+
+def _run(settings: Any, run: Callable[[], tuple[str, ...]]) -> None:
+    from bystander.flows.check_tpi_train import check_tpi_build
 
     # Prefect takes seconds to import, and its server more to start: mistakes are found before.
-    check_tpi_train(settings)
+    check_tpi_build(settings)
 
     from rich.console import Console
 
@@ -111,11 +184,10 @@ def build_tpi_train(
     with ProgressDisplay(console) as display:
 
         def work() -> tuple[str, ...]:
-            from bystander.flows.build_tpi_train import run_build_tpi_train
             from bystander.flows.listeners import listening
 
             with listening(display):
-                return run_build_tpi_train(settings).summary
+                return run()
 
         display.on_phase("starting Prefect")
         summary = run_interruptibly(work)

@@ -14,6 +14,7 @@ from bystander.cli.doctor import doctor
 from bystander.cli.evaluate import evaluate_app
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
+from bystander.cli.split import split
 from bystander.cli.verify import verify
 from bystander.schemas.errors import BystanderError, UserError
 
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.add_typer(build_app, name="build")
 app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(models_app, name="models")
+app.command("split")(split)
 app.add_typer(cache_app, name="cache")
 app.command("verify")(verify)
 app.command("doctor")(doctor)

@@ -13,15 +13,26 @@ def verify(
     build: Annotated[str, typer.Argument(help="The build's folder or fsspec URL.")],
     quick: Annotated[bool, typer.Option("--quick", help="Decode a sample of the clips instead of all.")] = False,
     seed: Annotated[int, typer.Option(help="Chooses the clips of a quick check.")] = 0,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Another build, with which it must share no query, text or pair of voices; may be repeated. Those in "
+            "its manifest are held against it in any case."
+        ),
+    ] = None,
 ) -> None:
-    """Check a build's checksums, schema, rows, counts and quotas; exit with 2 if anything is wrong."""
+    """Check a build's checksums, schema, rows, counts, quotas and disjointness; exit with 2 if anything is wrong."""
     from bystander.storage.verify_build import verify_build
+    from bystander.tasks.verify_disjointness import verify_disjointness
 
-    findings = verify_build(build, quick=quick, seed=seed)
+    disjointness = verify_disjointness(build, against or ())
+    findings = [*verify_build(build, quick=quick, seed=seed), *disjointness.findings]
     for finding in findings[:MOST_SHOWN]:
         typer.echo(str(finding))
     if len(findings) > MOST_SHOWN:
         typer.echo(f"… and {len(findings) - MOST_SHOWN} more.")
+    for notice in disjointness.notices:
+        typer.echo(f"note: {notice}")
     if findings:
         typer.echo(f"{build}: {len(findings)} finding{'s' if len(findings) > 1 else ''}.", err=True)
         raise typer.Exit(2)

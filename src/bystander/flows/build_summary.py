@@ -55,6 +55,11 @@ def summarise(
         f"{location}: {counts.rows} rows ({labels}), {counts.speech_s / 60:.1f} minutes, "
         f"{len(counts.by_scenario)} scenarios, {len(manifest.shards)} shards, {waves} waves."
     ]
+    if manifest.kind == "tpi_bench":
+        singles = counts.by_label.get(HARD_NEGATIVE_LABEL, 0)
+        lines.append(f"{counts.twins} of {singles} one-speaker rows have their two-speaker twin in the bench.")
+    for other in manifest.disjoint_from:
+        lines.append(f"Nothing in common with {other.dataset}/{other.build}: no query, no text, no pair of voices.")
     for stage in manifest.stages:
         if stage.rejected:
             reasons = ", ".join(f"{reason} {count}" for reason, count in stage.reasons.items())

@@ -13,12 +13,13 @@ from urllib.request import getproxies
 from uuid import uuid4
 
 from bystander.prompts.load import load_pack
-from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.config import TpiConfig
 from bystander.schemas.engine_configs import BUILD_ROLES, EngineConfigs, OpenAiTextConfig
-from bystander.schemas.errors import ConfigError, InputError, StorageError
+from bystander.schemas.errors import BuildError, ConfigError, InputError, StorageError
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import load_taxonomy
-from bystander.schemas.tpi_params import LabelActionability, TpiTargets
+from bystander.schemas.tpi_params import LabelActionability, TpiBenchTargets, TpiTargets
+from bystander.storage.build_manifest import read_manifest
 from bystander.storage.filesystem import open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.query_files import read_queries
@@ -35,7 +36,7 @@ _NOT_IN_STORE = frozenset({"openai"})
 _CONNECT_TIMEOUT_S = 10.0
 
 
-def check_tpi_train(config: TpiTrainConfig) -> None:
+def check_tpi_build(config: TpiConfig) -> None:
     """Raise what would stop the build later: a wrong pack, label, scenario, target, file, store or model.
 
     Raises:
@@ -49,6 +50,8 @@ def check_tpi_train(config: TpiTrainConfig) -> None:
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
     check_store(config.store)
+    for uri in config.disjoint_from:
+        _check_other_build(uri)
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)
@@ -57,8 +60,8 @@ def check_tpi_train(config: TpiTrainConfig) -> None:
             check_endpoint(engine.base_url)
 
 
-def check_opened_engines(config: TpiTrainConfig, environment: StageEnvironment) -> None:
-    """Open every engine and raise what only they can tell, before any call is paid for.
+def check_opened_engines(config: TpiConfig, environment: StageEnvironment) -> None:
+    """Open every engine and raise what only they and other builds can tell, before any call is paid for.
 
     Raises:
         ConfigError: the settings ask for what an engine does not have.
@@ -67,7 +70,15 @@ def check_opened_engines(config: TpiTrainConfig, environment: StageEnvironment) 
     for role in BUILD_ROLES:
         environment.engine(role)
     stages = config.stages
-    check_voices(environment.engine("speech").voices, stages.choose_voices, stages.normalise_queries.languages)
+    voices = environment.engine("speech").voices
+    check_voices(voices, stages.choose_voices, stages.normalise_queries.languages, environment.other_builds)
+
+
+def _check_other_build(uri: str) -> None:
+    try:
+        read_manifest(open_store(uri))
+    except (BuildError, StorageError) as exc:
+        raise ConfigError(f"disjoint_from {uri}: {exc}") from exc
 
 
 def _check_targets(targets: TpiTargets, pack: PromptPack) -> None:
@@ -77,7 +88,7 @@ def _check_targets(targets: TpiTargets, pack: PromptPack) -> None:
         raise ConfigError(
             f"targets.labels: pack {pack.name!r} has no class {', '.join(unknown)}; it has {', '.join(classes)}"
         )
-    if targets.hard_negatives > targets.pairs:
+    if not isinstance(targets, TpiBenchTargets) and targets.hard_negatives > targets.pairs:
         raise ConfigError(
             f"targets.hard_negatives: {targets.hard_negatives} are asked for, but each is the twin of one of the "
             f"two-speaker rows, and those are {targets.pairs}"

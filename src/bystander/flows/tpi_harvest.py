@@ -81,7 +81,9 @@ class Harvest:
                 tables.append(table.take(pa.array(at, pa.int64())).cast(schema))
         return pa.concat_tables(tables)
 
-    def read_rows(self, environment: StageEnvironment, ids: set[str]) -> Iterator[pa.Table]:
+    def read_rows(
+        self, environment: StageEnvironment, ids: set[str], schema: pa.Schema = CHECKED
+    ) -> Iterator[pa.Table]:
         """Yield the finished rows of these ids, a partition at a time, in the order planned.
 
         The tracks come without their audio, which no published file holds: it is in the mixture.
@@ -89,7 +91,7 @@ class Harvest:
         for journey, summary in zip(self.journeys, self.summaries, strict=True):
             wanted = [i for i, row_id in enumerate(summary["id"].to_pylist()) if row_id in ids]
             if wanted:
-                table = read_partition_columns(environment.store, journey.partition, CHECKED.names, _UNPUBLISHED)
+                table = read_partition_columns(environment.store, journey.partition, schema.names, _UNPUBLISHED)
                 yield table if len(wanted) == len(table) else table.take(pa.array(wanted, pa.int64()))
 
 

@@ -73,6 +73,8 @@ class ReportData:
     samples: pa.Table
     strata: Sequence[Stratum] = ()
     rejects: Sequence[RejectExample] = ()
+    controls: Sequence[tuple[str, str]] = ()
+    """How well a bench is solved without listening: name and figure. The section is left out where empty."""
 
 
 def choose_samples(rows: pa.Table, count: int) -> list[str]:
@@ -129,9 +131,16 @@ def _count_tiles(rows: pa.Table) -> list[tuple[str, str]]:
     return [
         ("rows", f"{len(rows):,}"),
         *((label, f"{count:,}") for label, count in sorted(labels.items())),
+        *([("twins", f"{twins:,}")] if (twins := _count_twins(rows)) else []),
         ("of audio", f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"),
         ("voices", f"{len({*rows['primary_voice'].to_pylist(), *rows['third_party_voice'].to_pylist()} - {None})}"),
     ]
+
+
+def _count_twins(rows: pa.Table) -> int:
+    """Return in how many two-speaker rows the one-speaker twin is there too."""
+    links = zip(rows["n_speakers"].to_pylist(), rows["twin_id"].to_pylist(), strict=True)
+    return sum(speakers == 2 and twin is not None for speakers, twin in links)
 
 
 @dataclass(frozen=True, slots=True)

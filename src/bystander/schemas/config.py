@@ -1,4 +1,4 @@
-"""The configuration of a TPI-Train build, its profiles, and how fields are overridden."""
+"""The configurations of TPI builds, their profiles, and how fields are overridden."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from bystander.schemas.engine_configs import EngineConfigs
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Params
-from bystander.schemas.tpi_params import TpiStages, TpiTargets
+from bystander.schemas.tpi_params import TpiBenchTargets, TpiStages, TpiTargets
+
+BENCH_SECTION = "bench"
+"""Section of a profile or configuration file whose fields hold for benches only."""
+
+_DATASET = r"^[a-z0-9][a-z0-9._-]*$"
 
 _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
@@ -35,20 +40,22 @@ class QuerySource(Params):
     """Language of rows that name none."""
 
 
-class TpiTrainConfig(Params):
-    """All that decides a TPI-Train build.
+class TpiConfig(Params):
+    """All that decides a TPI build.
 
     `partition_rows`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
     """
 
     profile: str = "custom"
-    dataset: str = Field("tpi-train", pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    dataset: str = Field("tpi", pattern=_DATASET)
     build: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Name of the build's folder; without one, it is derived from the configuration."""
     store: str = "bystander-store"
     """Folder or fsspec URL that holds builds and caches."""
     seed: int = Field(0, ge=0)
     queries: QuerySource = QuerySource()
+    disjoint_from: tuple[str, ...] = ()
+    """Folders or fsspec URLs of finished builds with which this one shares no query, no text and no pair of voices."""
     taxonomy: str | None = None
     pack: str = "reference"
     """Name of a built-in pack or path of a pack's folder."""
@@ -78,19 +85,72 @@ class TpiTrainConfig(Params):
         return self.build or f"build-{self.content_digest()[:12]}"
 
 
+class TpiTrainConfig(TpiConfig):
+    """All that decides a TPI-Train build."""
+
+    dataset: str = Field("tpi-train", pattern=_DATASET)
+
+
+class TpiBenchConfig(TpiConfig):
+    """All that decides a TPI-Bench build."""
+
+    dataset: str = Field("tpi-bench", pattern=_DATASET)
+    targets: TpiBenchTargets = TpiBenchTargets()
+
+    @field_validator("stages")
+    @classmethod
+    def _words_are_heard_exactly(cls, stages: TpiStages) -> TpiStages:
+        if stages.synthesise_speech.max_wer != 0:
+            raise ValueError(
+                "synthesise_speech.max_wer must be 0 in a bench, where a recogniser has to hear every word of every "
+                f"track, not {stages.synthesise_speech.max_wer:g}"
+            )
+        return stages
+
+
+_Build = TypeVar("_Build", bound=TpiConfig)
+
+
 def list_profiles() -> list[str]:
     """Return the names of the built-in profiles."""
     return list_profiles_of(_PROFILES)
 
 
 def load_config(profile: str, files: Sequence[str] = (), overrides: Mapping[str, Any] | None = None) -> TpiTrainConfig:
-    """Return the configuration of a profile, with YAML files and then dotted `overrides` laid over it in order.
+    """Return the configuration of a TPI-Train build: a profile, with YAML files and then dotted `overrides` over it.
 
     Raises:
         ConfigError: names the profile, file or field that is wrong.
     """
-    data = lay_over(read_profile(profile), files, overrides or {})
-    return validate_fields(TpiTrainConfig, data, profile)
+    return _load(TpiTrainConfig, profile, files, overrides or {})
+
+
+def load_bench_config(
+    profile: str, files: Sequence[str] = (), overrides: Mapping[str, Any] | None = None
+) -> TpiBenchConfig:
+    """Return the configuration of a TPI-Bench build, as `load_config` does for TPI-Train.
+
+    The `bench` section of the profile, and of each file, is laid over the other fields of the same one.
+
+    Raises:
+        ConfigError: names the profile, file or field that is wrong.
+    """
+    return _load(TpiBenchConfig, profile, files, overrides or {})
+
+
+def _load(kind: type[_Build], profile: str, files: Sequence[str], overrides: Mapping[str, Any]) -> _Build:
+    data: dict[str, Any] = {}
+    for source, layer in (
+        (f"profile {profile!r}", read_profile(profile)),
+        *((f"configuration file {path}", read_yaml(path)) for path in files),
+    ):
+        section = layer.pop(BENCH_SECTION, None) or {}
+        if not isinstance(section, dict):
+            raise ConfigError(f"{source}: {BENCH_SECTION} must be a mapping of fields")
+        data = _merge(data, layer)
+        if issubclass(kind, TpiBenchConfig):
+            data = _merge(data, section)
+    return validate_fields(kind, lay_over(data, (), overrides), profile)
 
 
 def lay_over(data: dict[str, Any], files: Sequence[str], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +179,7 @@ def validate_fields(kind: type[_Config], data: Mapping[str, Any], profile: str) 
         raise ConfigError(f"configuration of profile {profile!r}: {faults}") from exc
 
 
-def resize(config: TpiTrainConfig, rows: int | None = None, hard_negatives: int | None = None) -> TpiTrainConfig:
+def resize(config: _Build, rows: int | None = None, hard_negatives: int | None = None) -> _Build:
     """Return the configuration with `rows` rows in all, in the same proportions, and then so many hard negatives.
 
     Raises:
@@ -130,7 +190,7 @@ def resize(config: TpiTrainConfig, rows: int | None = None, hard_negatives: int 
         if rows is not None:
             targets = targets.scaled_to(rows)
         if hard_negatives is not None:
-            targets = TpiTargets(labels=targets.labels, hard_negatives=hard_negatives)
+            targets = type(targets)(labels=targets.labels, hard_negatives=hard_negatives)
     except ValidationError as exc:
         raise ConfigError(
             f"{rows or targets.pairs} rows in the proportions of {dict(targets.labels)} and "

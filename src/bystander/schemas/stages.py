@@ -21,6 +21,7 @@ from bystander.schemas.engines import (
     TextEngine,
 )
 from bystander.schemas.errors import StageContractError
+from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import Taxonomy
 
@@ -48,6 +49,7 @@ class StageContext:
     taxonomy: Taxonomy
     pack: PromptPack
     engines: Mapping[EngineRole, Any] = field(default_factory=dict)
+    exclusions: Exclusions = NO_EXCLUSIONS
 
     @property
     def writer(self) -> TextEngine:
@@ -111,6 +113,8 @@ class Stage:
     writes_pack: bool = False
     """Whether the pack's own digest ends up in the rows."""
     uses_taxonomy: bool = False
+    uses_exclusions: bool = False
+    """Whether its results depend on what other builds use."""
     list_files: Callable[[Any], Sequence[tuple[str, Path]]] | None = None
     """From its settings to the files of the user's that it reads, each with a name: their contents decide its rows."""
 

@@ -187,3 +187,6 @@ FINAL = pa.schema(
 """A row of a published TPI shard."""
 
 HARD_NEGATIVE_LABEL = "hard_negative"
+
+TPI_TEST, JANUS_TEST = "tpi_test", "janus_test"
+"""The splits of a bench: two-speaker rows, and one-speaker rows."""

@@ -94,6 +94,11 @@ class ChooseVoices(Params):
     """Voice ids to use; empty for all of the engine."""
     avoid_pairs: tuple[tuple[str, str], ...] = ()
     """Pairs that sound too much alike, in either order."""
+    hold_out: float = Field(0.25, ge=0, le=1)
+    """Share of all pairs that is set aside, so that train builds and benches can have different ones. A pair's own hash
+    decides: neither the seed nor other voices change on which side it is, and a larger share only adds to it."""
+    use: Literal["all", "rest", "held_out"] = "all"
+    """Which pairs to draw from: all, those that are not set aside (train builds), or those that are (benches)."""
 
 
 class SynthesiseSpeech(Params):
@@ -219,4 +224,15 @@ class TpiTargets(Params):
         for key in by_remainder[: rows - sum(scaled.values())]:
             scaled[key] += 1
         hard_negatives = scaled.pop("")
-        return TpiTargets(labels=scaled, hard_negatives=hard_negatives)
+        return type(self)(labels=scaled, hard_negatives=hard_negatives)
+
+
+class TpiBenchTargets(TpiTargets):
+    """How many rows a bench has: `labels` make up TPI-Test, `hard_negatives` Janus-Test.
+
+    The TPI paper's TPI-Bench: 1,200 actionable, 800 ignorable, 2,000 one-speaker rows. Their two-speaker rows need not
+    be in TPI-Test, so there may be more one-speaker rows than others.
+    """
+
+    labels: dict[str, int] = Field(default_factory=lambda: {"actionable": 1_200, "ignorable": 800})
+    hard_negatives: int = Field(2_000, ge=0)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import bystander
 from bystander.schemas.errors import BuildError
+from bystander.schemas.identity import digest_json
 from bystander.storage.filesystem import Store
 
 MANIFEST_NAME = "manifest.json"
@@ -39,6 +40,10 @@ PACKAGES = (
     "xllamacpp",
 )
 """Packages whose version can change a row or a file."""
+
+
+BuildKind = Literal["tpi_train", "tpi_bench", "tpi_parts"]
+"""What made a build: `bystander build tpi-train`, `build tpi-bench`, or `split`."""
 
 
 class _Section(BaseModel):
@@ -120,6 +125,8 @@ class RowCounts(_Section):
     by_timing: dict[str, int] = Field(default_factory=dict)
     by_kind: dict[str, int] = Field(default_factory=dict)
     by_label_and_scenario: dict[str, dict[str, int]] = Field(default_factory=dict)
+    twins: int = 0
+    """Two-speaker rows whose one-speaker twin is there too."""
     speech_s: float = 0.0
     """Sum of the clips' durations, rounded to milliseconds."""
 
@@ -142,6 +149,23 @@ class Quota(_Section):
         return max(0, self.asked - self.got)
 
 
+class OtherBuild(_Section):
+    """A build that this one was held against, or made from. `rows_digest` stands for its rows, see `digest_rows`."""
+
+    uri: str
+    dataset: str
+    build: str
+    rows_digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class PartsInfo(_Section):
+    """The build that parts were cut from, the share of its rows that each aimed at, and the seed of ties."""
+
+    of: OtherBuild
+    shares: dict[str, float]
+    seed: int
+
+
 class BuildManifest(_Section):
     """Everything about a build."""
 
@@ -149,6 +173,7 @@ class BuildManifest(_Section):
     format_version: Literal[1] = 1
     dataset: str
     build: str
+    kind: BuildKind = "tpi_train"
     content_digest: str = ""
     """Digest of all that the files were made from: an equal one means that a rebuild would write the same files."""
     seed: int
@@ -162,6 +187,10 @@ class BuildManifest(_Section):
     sampling_rate: int
     stages: tuple[StageCounts, ...]
     quotas: tuple[Quota, ...] = ()
+    disjoint_from: tuple[OtherBuild, ...] = ()
+    """Builds with which it shares no query, no text and no pair of voices."""
+    parts_of: PartsInfo | None = None
+    """How it was cut from another build."""
     counts: RowCounts
     shards: tuple[ShardInfo, ...]
     rejects: tuple[FileInfo, ...] = ()
@@ -181,6 +210,7 @@ class RowCounter:
         }
         self._strata: Counter[tuple[str, str]] = Counter()
         self._rows = 0
+        self._twins = 0
         self._speech_s = 0.0
 
     def add(self, rows: pa.Table | pa.RecordBatch) -> None:
@@ -190,6 +220,8 @@ class RowCounter:
             counter.update(value for value in rows.column(name).to_pylist() if value is not None)
         strata = zip(rows.column("label").to_pylist(), rows.column("scenario").to_pylist(), strict=True)
         self._strata.update((label, scenario) for label, scenario in strata if label and scenario)
+        links = zip(rows.column("n_speakers").to_pylist(), rows.column("twin_id").to_pylist(), strict=True)
+        self._twins += sum(speakers == 2 and twin is not None for speakers, twin in links)
         self._speech_s += sum(seconds or 0.0 for seconds in rows.column("duration_s").to_pylist())
 
     def finish(self) -> RowCounts:
@@ -198,7 +230,8 @@ class RowCounter:
         for (label, scenario), count in sorted(self._strata.items()):
             strata.setdefault(label, {})[scenario] = count
         by_name = {f"by_{name}": dict(sorted(counter.items())) for name, counter in self._counts.items()}
-        return RowCounts(rows=self._rows, by_label_and_scenario=strata, speech_s=round(self._speech_s, 3), **by_name)
+        seconds = round(self._speech_s, 3)
+        return RowCounts(rows=self._rows, by_label_and_scenario=strata, twins=self._twins, speech_s=seconds, **by_name)
 
 
 def count_rows(batches: Iterable[pa.Table | pa.RecordBatch]) -> RowCounts:
@@ -207,6 +240,11 @@ def count_rows(batches: Iterable[pa.Table | pa.RecordBatch]) -> RowCounts:
     for batch in batches:
         counter.add(batch)
     return counter.finish()
+
+
+def digest_rows(manifest: BuildManifest) -> str:
+    """Return a digest of a build's rows: of the checksums of its shards."""
+    return digest_json(sorted(shard.sha256 for shard in manifest.shards))
 
 
 def list_package_versions(names: Sequence[str] = PACKAGES) -> dict[str, str]:

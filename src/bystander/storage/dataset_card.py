@@ -114,6 +114,7 @@ def render_card(
     licence: str | None = None,
     licence_note: str = "",
     title: str | None = None,
+    controls: str = "",
 ) -> str:
     """Return a build's dataset card.
 
@@ -123,6 +124,7 @@ def render_card(
         licence: identifier of the dataset's licence, as Hugging Face lists them; by default `choose_licence`'s.
         licence_note: a sentence on where that licence comes from.
         title: `pretty_name` of the head; the dataset's name by default.
+        controls: Markdown on how well a bench's rows are told apart without listening; left out where empty.
     """
     if licence is None:
         licence, licence_note = choose_licence(manifest)
@@ -135,6 +137,9 @@ def render_card(
         licence_note=licence_note,
         first_split=next(iter(manifest.counts.by_split), "train"),
         hard_negatives=HARD_NEGATIVE_LABEL in manifest.counts.by_label,
+        one_speaker_rows=manifest.counts.by_label.get(HARD_NEGATIVE_LABEL, 0),
+        least_ambiguity=manifest.config.get("stages", {}).get("build_hard_negatives", {}).get("min_ambiguity"),
+        controls=controls,
         hours=f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes",
         limits=_list_limits(manifest),
         origins=_list_origins(manifest),

@@ -14,7 +14,7 @@ import soundfile
 
 from bystander.schemas.identity import digest_json
 from bystander.schemas.taxonomy import Timing
-from bystander.schemas.tpi import FINAL, HARD_NEGATIVE_LABEL
+from bystander.schemas.tpi import FINAL, HARD_NEGATIVE_LABEL, JANUS_TEST, TPI_TEST
 from bystander.storage.build_manifest import BuildManifest
 
 Fault = tuple[str, str]
@@ -58,6 +58,8 @@ def check_row(row: Mapping[str, Any], split: str, manifest: BuildManifest) -> It
     else:
         yield "n_speakers", f"is {row['n_speakers']}, neither 1 nor 2"
     yield from _check_segments(row)
+    if manifest.kind == "tpi_bench":
+        yield from _check_bench_row(row, split, manifest)
 
 
 def check_audio(row: Mapping[str, Any]) -> Iterator[Fault]:
@@ -171,6 +173,20 @@ def _check_hard_negative(row: Mapping[str, Any]) -> Iterator[Fault]:
         yield "label", f"is {row['label']!r}, but the row has one speaker"
     if len(row["segments"]) != 1:
         yield "segments", f"are {len(row['segments'])} in a one-speaker row"
+
+
+def _check_bench_row(row: Mapping[str, Any], split: str, manifest: BuildManifest) -> Iterator[Fault]:
+    speakers = {TPI_TEST: 2, JANUS_TEST: 1}.get(split)
+    if speakers is None:
+        yield "split", f"is {split!r}; a bench has {TPI_TEST} and {JANUS_TEST}"
+    elif row["n_speakers"] != speakers:
+        yield "n_speakers", f"is {row['n_speakers']} in {split}"
+    for name in ("primary_wer", "third_party_wer"):
+        if row[name]:
+            yield name, f"is {row[name]:.3f}, in a bench it must be 0"
+    least = manifest.config.get("stages", {}).get("build_hard_negatives", {}).get("min_ambiguity")
+    if split == JANUS_TEST and least is not None and row["ambiguity_score"] < least - 1e-9:
+        yield "ambiguity_score", f"is {row['ambiguity_score']:.2f} in {JANUS_TEST}, below the configured {least:g}"
 
 
 def _check_segments(row: Mapping[str, Any]) -> Iterator[Fault]:

@@ -64,6 +64,7 @@ def verify_build(path: str | Path | Store, quick: bool = False, seed: int = 0) -
         *rows.run(),
         *_compare_counts(manifest, rows.counter.finish()),
         *_check_quotas(manifest, rows.counter.finish()),
+        *_check_balance(manifest, rows.counter.finish()),
         *_check_stages(manifest),
         *_check_rejects(store, manifest),
     ]
@@ -184,6 +185,21 @@ def _check_quotas(manifest: BuildManifest, found: RowCounts) -> Iterator[Finding
         if quota.got > quota.asked:
             problem = f"have {quota.got} rows of {stratum} where {quota.asked} were asked for"
             yield Finding(MANIFEST_NAME, problem, field="quotas")
+
+
+def _check_balance(manifest: BuildManifest, found: RowCounts) -> Iterator[Finding]:
+    """A bench whose scenarios are not short has as many two-speaker rows of each, give or take one."""
+    if manifest.kind != "tpi_bench" or any(quota.scenario for quota in manifest.shortfalls):
+        return
+    asked = {quota.scenario: 0 for quota in manifest.quotas if quota.scenario}
+    rows = Counter(asked)
+    for label, by_scenario in found.by_label_and_scenario.items():
+        if label != HARD_NEGATIVE_LABEL:
+            rows.update(by_scenario)
+    if rows and max(rows.values()) - min(rows.values()) > 1:
+        most, least = max(rows, key=lambda key: rows[key]), min(rows, key=lambda key: rows[key])
+        problem = f"are out of balance: {rows[most]} rows of {most}, {rows[least]} of {least}"
+        yield Finding(MANIFEST_NAME, problem, field="scenarios")
 
 
 def _check_stages(manifest: BuildManifest) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bystander.prompts.load import load_pack
 from bystander.prompts.load_rubrics import load_rubrics
-from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.config import TpiConfig
 from bystander.schemas.engine_configs import (
     CandidateConfig,
     EngineConfigs,
@@ -20,11 +20,13 @@ from bystander.schemas.engines import CallCache, EngineRole
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig, EvaluationStages
 from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfig, VoiceBenchStages
+from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
 from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.stages import Params, Stage
 from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
 from bystander.schemas.tpi_params import TpiStages
+from bystander.storage.build_contents import BuildContents, read_contents
 from bystander.storage.build_manifest import ModelFileInfo
 from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
 from bystander.storage.filesystem import Store, open_store
@@ -38,6 +40,7 @@ from bystander.tasks.engines.registry import (
     open_text_engine,
     open_verifier,
 )
+from bystander.tasks.metrics.text_normaliser import normalise_text
 
 _INSTANT = frozenset(
     {
@@ -61,19 +64,21 @@ class StageJob(Params):
     build_seed: int
     pack: str
     taxonomy: str | None
+    disjoint_from: tuple[str, ...] = ()
     rubrics: str | None = None
     """Built-in rubrics that stand in for the pack, where what is judged does not depend on a response strategy."""
     stages: TpiStages | EvaluationStages | VoiceBenchStages
     engines: EngineConfigs | EvaluationEngines
 
     @classmethod
-    def of(cls, config: TpiTrainConfig) -> StageJob:
+    def of(cls, config: TpiConfig) -> StageJob:
         """Return the job of a build."""
         return cls(
             store=config.store,
             build_seed=config.seed,
             pack=config.pack,
             taxonomy=config.taxonomy,
+            disjoint_from=config.disjoint_from,
             stages=config.stages,
             engines=config.engines,
         )
@@ -116,14 +121,32 @@ class StageEnvironment:
         """What decides the results of each stage described so far, by its name; kept by `run_stage`."""
         self.recent = RecentParts()
         self._engines: dict[EngineRole, Any] = {}
+        self._contents: BuildContents | None = None
         self._lock = threading.RLock()
         self._cache: SqliteCallCache | None = None
 
     def params_of(self, stage: Stage) -> Params:
         """Return a stage's settings."""
-        params = getattr(self.job.stages, stage.name)
+        params = Params() if stage.params_type is Params else getattr(self.job.stages, stage.name)
         assert isinstance(params, stage.params_type)
         return params
+
+    @property
+    def other_builds(self) -> BuildContents:
+        """What the builds use with which this one must share nothing, read at first use.
+
+        Raises:
+            BuildError: one of them is not a finished build.
+            StorageError: one cannot be read.
+        """
+        with self._lock:
+            if self._contents is None:
+                self._contents = read_contents(self.job.disjoint_from, normalise_text)
+            return self._contents
+
+    def exclusions_of(self, stage: Stage) -> Exclusions:
+        """Return what a stage must keep clear of."""
+        return self.other_builds if stage.uses_exclusions and self.job.disjoint_from else NO_EXCLUSIONS
 
     def engines_of(self, stage: Stage) -> Mapping[EngineRole, Any]:
         """Return the engines that a stage needs, opening those that are not yet open."""

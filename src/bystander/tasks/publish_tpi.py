@@ -9,19 +9,22 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.config import TpiConfig
 from bystander.schemas.engine_configs import BUILD_ROLES
-from bystander.schemas.errors import BuildError, StorageError
+from bystander.schemas.errors import BuildError, StageContractError, StorageError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
 from bystander.schemas.tpi import CHECKED, FINAL
+from bystander.storage.build_contents import COLUMNS, RowContents
 from bystander.storage.build_manifest import (
+    BuildKind,
     BuildManifest,
     EngineInfo,
     FileInfo,
     PackInfo,
     Quota,
     RowCounter,
+    ShardInfo,
     StageCounts,
     TaxonomyInfo,
     get_code_version,
@@ -41,6 +44,23 @@ from bystander.tasks.stages.finalise_rows import finalise_rows
 
 SELECTION = "select_quotas"
 """Name under which rows that no quota had room for stand among the rejects."""
+TEXT_SELECTION = "select_texts"
+"""Name under which rows that were never spoken, because no quota had room for them, stand among the rejects."""
+
+
+@dataclass(slots=True)
+class SetAside:
+    """Good rows that are left out at a step of the flow's own: they stand among the rejects under its name."""
+
+    step: str
+    reason: str
+    kept: int
+    """Rows that went on."""
+    schema: pa.Schema
+    rows: Iterator[pa.Table]
+    """Those that did not; read once."""
+    after: str = ""
+    """The stage that it follows; the last one where none is named."""
 
 
 @dataclass(slots=True)
@@ -53,13 +73,13 @@ class TpiRows:
     The tracks may come without their audio: rows that no quota had room for keep their mixture, as published ones do.
     """
 
-    pairs: Iterator[pa.Table]
-    n_pairs: int
-    singles: Iterator[pa.Table]
-    n_singles: int
-    surplus: Iterator[pa.Table]
+    splits: Mapping[str, Iterator[pa.Table]]
+    """The rows of each split."""
+    set_aside: Sequence[SetAside]
     twins: Mapping[str, str]
-    """For each selected hard negative, its two-speaker row."""
+    """For each selected hard negative whose two-speaker row is selected too, that row."""
+    lone: frozenset[str] = frozenset()
+    """Selected hard negatives whose two-speaker row is not."""
 
 
 @dataclass(slots=True)
@@ -93,17 +113,17 @@ class StageRuns:
                 yield read_rejects(store, before, result)
 
 
-def digest_content(config: TpiTrainConfig, environment: StageEnvironment, runs: StageRuns, ids: Sequence[str]) -> str:
+def digest_content(config: TpiConfig, environment: StageEnvironment, runs: StageRuns, ids: Sequence[str]) -> str:
     """Return a digest of all that a build's files are made from: settings, engines, stage results, selection, code."""
     results = sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in runs.runs)
     engines = {role: environment.engine(role).identity.describe() for role in BUILD_ROLES}
-    texts = [environment.pack.digest, environment.taxonomy.digest()]
+    texts = [environment.pack.digest, environment.taxonomy.digest(), environment.other_builds.digest]
     versions = [get_code_version(), list_package_versions(), FINAL.names]
     settings = [config.content_digest(), config.report_rows, engines, texts]
     return digest_json([settings, results, sorted(ids), versions])
 
 
-def find_published(config: TpiTrainConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
+def find_published(config: TpiConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
     """Return the manifest of the build if it was published from the same content and its files are what it says."""
     store = environment.store.child(config.dataset, config.build_name)
     try:
@@ -119,18 +139,19 @@ def find_published(config: TpiTrainConfig, environment: StageEnvironment, conten
 
 
 def publish_tpi(
-    config: TpiTrainConfig,
+    config: TpiConfig,
     environment: StageEnvironment,
     rows: TpiRows,
     runs: StageRuns,
     quotas: Sequence[Quota],
     content_digest: str,
-    split: str = "train",
+    kind: BuildKind,
 ) -> BuildManifest:
     """Write a build's folder and return its manifest, which is written last: without one the build is unfinished.
 
     Raises:
         CorruptPartError: a part that is to be published is damaged; nothing new is published then.
+        StageContractError: a row has something in common with a build of `disjoint_from`.
     """
     store = environment.store.child(config.dataset, config.build_name)
     store.remove("manifest.json")
@@ -141,15 +162,22 @@ def publish_tpi(
     }
     described = {role: info.model_dump() for role, info in engines.items()}
     counter = RowCounter()
-    with ShardWriter(store, "data", split, FINAL, sampling_rate=sampling_rate, shard_mib=config.shard_mib) as writer:
-        for batch in interleave(rows.pairs, rows.n_pairs, rows.singles, rows.n_singles):
-            final = finalise_rows(batch, split, config.seed, described, rows.twins)
-            counter.add(final)
-            writer.write(final)
+    shards: list[ShardInfo] = []
+    for split, batches in rows.splits.items():
+        with ShardWriter(
+            store, "data", split, FINAL, sampling_rate=sampling_rate, shard_mib=config.shard_mib
+        ) as writer:
+            for batch in batches:
+                final = finalise_rows(batch, split, config.seed, described, rows.twins, rows.lone)
+                _assert_disjoint(final, environment)
+                counter.add(final)
+                writer.write(final)
+        shards += writer.shards
     rejects, stages = _write_rejects(store, environment.store, runs, rows, sampling_rate)
     manifest = BuildManifest(
         dataset=config.dataset,
         build=config.build_name,
+        kind=kind,
         content_digest=content_digest,
         seed=config.seed,
         config=config.model_dump(mode="json"),
@@ -170,14 +198,24 @@ def publish_tpi(
         sampling_rate=sampling_rate,
         stages=tuple(stages),
         quotas=tuple(quotas),
+        disjoint_from=tuple(environment.other_builds.builds),
         counts=counter.finish(),
-        shards=tuple(writer.shards),
+        shards=tuple(shards),
         rejects=tuple(rejects),
     )
     write_report(store, manifest, config.report_rows)
     write_card(store, manifest)
     write_manifest(store, manifest)
     return manifest
+
+
+def _assert_disjoint(final: pa.Table, environment: StageEnvironment) -> None:
+    others = environment.other_builds
+    if not others.builds:
+        return
+    for row in final.select(COLUMNS).to_pylist():
+        for column, shared in others.find_shared(RowContents.of(row, others.normalise)):
+            raise StageContractError(f"row {row['id']}: {column} {shared} is in a build of `disjoint_from` too")
 
 
 def interleave(
@@ -219,7 +257,7 @@ def _take_runs(table: pa.Table, order: Sequence[int]) -> pa.Table:
 def _write_rejects(
     target: Store, source: Store, runs: StageRuns, rows: TpiRows, sampling_rate: int
 ) -> tuple[list[FileInfo], list[StageCounts]]:
-    """Write one file of rejects a stage, for stages that rejected any, and count every stage."""
+    """Write one file of rejects a stage or step, where there are any, and count every one."""
     target.remove("rejects", recursive=True)
     stages = [runs.count(stage) for stage in runs.names()]
     files = [
@@ -233,28 +271,23 @@ def _write_rejects(
         for counts in stages
         if counts.rejected
     ]
-    n_surplus = 0
-
-    def take_surplus() -> Iterator[pa.Table]:
-        nonlocal n_surplus
-        for table in rows.surplus:
-            n_surplus += len(table)
-            for column, value in zip(REJECT_FIELDS, (SELECTION, "quota_filled", None, None), strict=True):
-                table = table.append_column(column, pa.array([value] * len(table), column.type))
-            yield table
-
-    surplus = write_table(target, f"rejects/{SELECTION}.parquet", reject_schema(CHECKED), take_surplus(), sampling_rate)
-    selected = rows.n_pairs + rows.n_singles
-    stages.append(
-        StageCounts(
-            stage=SELECTION,
-            rows_in=selected + n_surplus,
-            kept=selected,
-            reasons={"quota_filled": n_surplus} if n_surplus else {},
+    for aside in rows.set_aside:
+        info = write_table(
+            target, f"rejects/{aside.step}.parquet", reject_schema(aside.schema), _mark(aside), sampling_rate
         )
-    )
-    if n_surplus:
-        files.append(surplus)
-    else:
-        target.remove(surplus.file)
+        reasons = {aside.reason: info.rows} if info.rows else {}
+        counts = StageCounts(stage=aside.step, rows_in=aside.kept + info.rows, kept=aside.kept, reasons=reasons)
+        names = [stage.stage for stage in stages]
+        stages.insert(names.index(aside.after) + 1 if aside.after in names else len(stages), counts)
+        if info.rows:
+            files.append(info)
+        else:
+            target.remove(info.file)
     return files, stages
+
+
+def _mark(aside: SetAside) -> Iterator[pa.Table]:
+    for table in aside.rows:
+        for column, value in zip(REJECT_FIELDS, (aside.step, aside.reason, None, None), strict=True):
+            table = table.append_column(column, pa.array([value] * len(table), column.type))
+        yield table

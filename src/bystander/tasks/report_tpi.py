@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,8 +27,13 @@ _EXAMPLES_A_REASON = 5
 _HEAVY = ("audio", "tracks")
 
 
-def write_report(store: Store, manifest: BuildManifest, sample_rows: int) -> None:
-    """Write the report of a build whose shards and rejects are in place; `sample_rows` can be listened to."""
+def write_report(
+    store: Store, manifest: BuildManifest, sample_rows: int, controls: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Write the report of a build whose shards and rejects are in place; `sample_rows` can be listened to.
+
+    `controls` are names and figures of how well a bench is solved without listening, where they were measured.
+    """
     rows = pa.concat_tables(list(_read_without_audio(store, manifest.shards)))
     samples = choose_samples(rows, sample_rows)
     facts = [
@@ -38,7 +43,10 @@ def write_report(store: Store, manifest: BuildManifest, sample_rows: int) -> Non
         ("pack", manifest.pack.name),
         *((role, f"{engine.name}: {engine.model}") for role, engine in manifest.engines.items()),
         ("code", manifest.code_version),
+        *((f"disjoint from {other.dataset}/{other.build}", other.uri) for other in manifest.disjoint_from),
     ]
+    if manifest.parts_of is not None:
+        facts.append(("cut from", manifest.parts_of.of.uri))
     data = ReportData(
         title=f"{manifest.dataset} / {manifest.build}",
         facts=facts,
@@ -47,6 +55,7 @@ def write_report(store: Store, manifest: BuildManifest, sample_rows: int) -> Non
         samples=_read_rows(store, manifest.shards, samples),
         strata=[Stratum(q.label or "all labels", q.scenario, q.asked, q.got) for q in manifest.quotas],
         rejects=list(_read_reject_examples(store, manifest.rejects)),
+        controls=controls,
     )
     store.write_bytes(REPORT_NAME, render_build_report(data).encode())
 

@@ -39,6 +39,7 @@ def describe_stage(stage: Stage, environment: StageEnvironment) -> dict[str, Any
         else [],
         "pack": environment.pack.digest if stage.writes_pack else None,
         "taxonomy": environment.taxonomy.digest() if stage.uses_taxonomy else None,
+        "exclusions": environment.exclusions_of(stage).digest,
     }
 
 
@@ -80,6 +81,7 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
             taxonomy=environment.taxonomy,
             pack=environment.pack,
             engines=environment.engines_of(stage),
+            exclusions=environment.exclusions_of(stage),
         )
         output = stage(rows, context)
         result = write_result(store, stage.name, fingerprint, rows, output, stage.writes.names, environment.recent)

@@ -1,13 +1,17 @@
 """Voices: seeded, different, balanced, never an avoided pair."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from bystander.schemas.config import load_config
 from bystander.schemas.engines import Voice
 from bystander.schemas.errors import ConfigError
+from bystander.schemas.exclusions import NoExclusions
 from bystander.schemas.tpi import SCORED, VOICED
 from bystander.schemas.tpi_params import ChooseVoices
+from bystander.tasks.engines.kokoro import load_styles
 from bystander.tasks.stages.choose_voices import STAGE, check_voices
 from scripted_engines import TonesInOrder, make_context
 from tpi_rows import make_rows
@@ -15,10 +19,11 @@ from tpi_rows import make_rows
 NAMES = ("ann", "bob", "cat", "dan", "eve")
 
 
-def choose(n_rows, names=NAMES, seed=1, rows=None, languages=None, **params):
+def choose(n_rows, names=NAMES, seed=1, rows=None, languages=None, taken=frozenset(), **params):
     voices = [Voice(name, (languages or {}).get(name, "en-us")) for name in names]
     table = make_rows(SCORED, rows or [{}] * n_rows)
-    return STAGE(table, make_context(ChooseVoices(**params), seed, speech=TonesInOrder(voices=voices)))
+    context = make_context(ChooseVoices(**params), seed, speech=TonesInOrder(voices=voices))
+    return STAGE(table, replace(context, exclusions=NoExclusions(pairs=taken)))
 
 
 def list_pairs(output):
@@ -114,3 +119,46 @@ def test_every_language_of_a_build_needs_a_pair_of_voices():
         check_voices(voices, ChooseVoices(), ["en", "fr"])
     with pytest.raises(ConfigError, match=r"no two of 4 voices .* speak 'zh'"):
         check_voices(voices, ChooseVoices(avoid_pairs=(("dan", "cat"),)), ["en", "zh"])
+
+
+@pytest.mark.parametrize("names", [load_styles().voices, tuple(f"fake_{i:02d}" for i in range(8))])
+def test_both_sides_of_the_hold_out_have_balanced_voices(names):
+    avoided = load_config("laptop").stages.choose_voices.avoid_pairs if "af_alloy" in names else ()
+    sides = {}
+    for use in ("rest", "held_out"):
+        pairs = list_pairs(choose(150 * len(names), names=names, use=use, avoid_pairs=avoided))
+        sides[use] = {frozenset(pair) for pair in pairs}
+        for role in (0, 1):
+            counts = Counter(pair[role] for pair in pairs)
+            assert set(counts) == set(names)
+            assert all(90 < count < 210 for count in counts.values())  # 150 each; sd 12
+    assert not sides["rest"] & sides["held_out"]
+    assert len(sides["held_out"]) >= (80 if len(names) == 28 else 6)
+
+
+def test_more_voices_and_other_seeds_leave_every_pair_on_its_side():
+    few, many = NAMES, (*NAMES, "fay", "gus", "hal", "ida", "jon", "kim")
+    held = {frozenset(pair) for pair in list_pairs(choose(3000, names=many, use="held_out"))}
+    among_few = {pair for pair in held if pair <= set(few)}
+    for seed in (1, 2):
+        assert {frozenset(pair) for pair in list_pairs(choose(1000, few, seed, use="held_out"))} == among_few
+    more = {frozenset(pair) for pair in list_pairs(choose(3000, names=many, use="held_out", hold_out=0.6))}
+    assert held < more
+
+
+@pytest.mark.parametrize(("share", "empty"), [(0.0, "held_out"), (1.0, "rest")])
+def test_a_side_without_pairs_is_said(share, empty):
+    with pytest.raises(ConfigError, match=f"no pair to draw of the pairs to use \\('{empty}' at hold_out"):
+        choose(1, use=empty, hold_out=share)
+    assert len({frozenset(p) for p in list_pairs(choose(500, hold_out=share))}) == 10
+
+
+def test_pairs_of_other_builds_are_never_drawn():
+    taken = {("ann", "bob"), ("dan", "eve")}
+    assert not {tuple(sorted(pair)) for pair in list_pairs(choose(500, taken=taken))} & taken
+    everything = {(one, other) for one in NAMES for other in NAMES if one < other}
+    with pytest.raises(ConfigError, match=r"the builds in `disjoint_from` use every pair of 5 voices"):
+        choose(1, taken=everything)
+    voices = [Voice(name, "en-us") for name in NAMES]
+    with pytest.raises(ConfigError, match="use every pair"):
+        check_voices(voices, ChooseVoices(), ["en"], NoExclusions(pairs=everything))

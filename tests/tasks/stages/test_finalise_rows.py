@@ -84,3 +84,10 @@ def test_broken_rows_are_refused():
         finalise(PAIR | {"n_speakers": 1}, twins={"row-1": "row-0"})
     with pytest.raises(StageContractError, match="reads"):
         finalise_rows(pa.table({"id": ["x"]}), "train", 7, ENGINES, {})
+
+
+def test_a_hard_negative_whose_pair_is_not_published_has_no_twin():
+    rows = pa.Table.from_pylist([ALONE, OTHER], CHECKED)
+    final = finalise_rows(rows, "janus_test", 7, ENGINES, {}, frozenset({"neg-1"})).to_pylist()
+    assert [row["twin_id"] for row in final] == [None, None]
+    assert final[0]["label"] == "hard_negative"

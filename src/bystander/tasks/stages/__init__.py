@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 
 from bystander.schemas.stages import Stage
@@ -9,29 +10,32 @@ from bystander.schemas.stages import Stage
 QUERY_STAGES: tuple[str, ...] = ("normalise_queries",)
 """What every query passes before rows are drawn from it."""
 
-PAIR_STAGES: tuple[str, ...] = (
+TEXT_STAGES: tuple[str, ...] = (
     "draw_scenarios",
     "write_interruptions",
+    "check_disjointness",
     "check_realism",
     "label_actionability",
     "write_replies",
     "score_ambiguity",
     "choose_voices",
-    "synthesise_speech",
-    "verify_speakers",
-    "mix_speakers",
-    "verify_mixture",
 )
+"""The way of a row until all is known of it but how it sounds. `check_disjointness` has a part in it only where the
+build has others to be disjoint from."""
+
+SPEECH_STAGES: tuple[str, ...] = ("synthesise_speech", "verify_speakers", "mix_speakers", "verify_mixture")
+"""The way of a row from its texts and voices to finished."""
+
+PAIR_STAGES: tuple[str, ...] = (*TEXT_STAGES, *SPEECH_STAGES)
 """The way of a two-speaker row, from candidate to finished."""
 
-HARD_NEGATIVE_STAGES: tuple[str, ...] = (
-    "build_hard_negatives",
-    "synthesise_speech",
-    "verify_speakers",
-    "mix_speakers",
-    "verify_mixture",
-)
+HARD_NEGATIVE_STAGES: tuple[str, ...] = ("build_hard_negatives", *SPEECH_STAGES)
 """The way of a hard negative, from its two-speaker twin."""
+
+
+def list_stages_needed(stages: Sequence[str], disjoint: bool) -> tuple[str, ...]:
+    """Return the stages of a way that have something to do; `disjoint` says whether the build must share nothing."""
+    return tuple(stage for stage in stages if disjoint or stage != "check_disjointness")
 
 
 def get_stage(name: str) -> Stage:

@@ -72,7 +72,7 @@ def build_hard_negatives(rows: pa.Table, context: StageContext) -> StageOutput:
             outcomes[i] = attempted.outcome
             continue
         outcomes[i] = {
-            "id": make_id("row", table[i]["id"], HARD_NEGATIVE_LABEL),
+            "id": name_hard_negative(table[i]["id"]),
             "label": HARD_NEGATIVE_LABEL,
             "kind": None,
             "reply": attempted.outcome["reply"],
@@ -84,6 +84,11 @@ def build_hard_negatives(rows: pa.Table, context: StageContext) -> StageOutput:
             "twin_id": table[i]["id"],
         }
     return split_rows(NAME, rows, outcomes, VOICED)
+
+
+def name_hard_negative(pair_id: str) -> str:
+    """Return the id of the one-speaker twin of a two-speaker row."""
+    return make_id("row", pair_id, HARD_NEGATIVE_LABEL)
 
 
 STAGE = Stage(

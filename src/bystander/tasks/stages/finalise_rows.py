@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,12 @@ _TRACK_COLUMNS = ("recognised", "wer_raw", "wer", "attempts")
 
 
 def finalise_rows(
-    rows: pa.Table, split: str, seed: int, engines: Mapping[str, Any], twins: Mapping[str, str]
+    rows: pa.Table,
+    split: str,
+    seed: int,
+    engines: Mapping[str, Any],
+    twins: Mapping[str, str],
+    lone: AbstractSet[str] = frozenset(),
 ) -> pa.Table:
     """Return `FINAL` rows, in the order given.
 
@@ -26,22 +32,23 @@ def finalise_rows(
     in the mixture); a hard negative, told by its one speaker, has no third-party columns, the label `hard_negative`
     and no kind. `engines` leads from a role to its engine's identity as JSON-ready data. `twins` leads from each hard
     negative of the build to its two-speaker row; both get the other's id, and a pair without a hard negative gets
-    none. `rows` may be any part of the build.
+    none, as do the hard negatives in `lone`, whose two-speaker row is not in the build. `rows` may be any part of it.
 
     Raises:
-        StageContractError: the number of tracks is not that of speakers, or a hard negative is not in `twins`.
+        StageContractError: the number of tracks is not that of speakers, or a hard negative is in neither
+            `twins` nor `lone`.
     """
     if rows.schema.names != CHECKED.names:
         raise StageContractError(f"finalise_rows: reads {CHECKED.names}, was given {rows.schema.names}")
     other = dict(twins) | {pair: negative for negative, pair in twins.items()}
     engines_json = json.dumps(engines, sort_keys=True, ensure_ascii=False)
     # Batch by batch, as joined columns of encoded audio could outgrow Arrow's 32-bit offsets.
-    batches = [_finalise_batch(batch, split, seed, engines_json, other) for batch in rows.to_batches()]
+    batches = [_finalise_batch(batch, split, seed, engines_json, other, lone) for batch in rows.to_batches()]
     return pa.Table.from_batches(batches, FINAL)
 
 
 def _finalise_batch(
-    batch: pa.RecordBatch, split: str, seed: int, engines: str, other: Mapping[str, str]
+    batch: pa.RecordBatch, split: str, seed: int, engines: str, other: Mapping[str, str], lone: AbstractSet[str]
 ) -> pa.RecordBatch:
     ids: list[str] = batch.column("id").to_pylist()
     single = pc.equal(batch.column("n_speakers"), 1)
@@ -51,7 +58,8 @@ def _finalise_batch(
         "label": pc.if_else(single, HARD_NEGATIVE_LABEL, batch.column("label")),
         "kind": pc.if_else(single, pa.scalar(None, pa.string()), batch.column("kind")),
         "twin_id": pa.array(
-            [_find_twin(row_id, other, lone) for row_id, lone in zip(ids, alone, strict=True)], pa.string()
+            [_find_twin(row_id, other, one and row_id not in lone) for row_id, one in zip(ids, alone, strict=True)],
+            pa.string(),
         ),
         "engines": pa.array([engines] * len(ids), pa.string()),
         "seed": pa.array([seed] * len(ids), pa.int64()),
@@ -62,8 +70,8 @@ def _finalise_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=FINAL)
 
 
-def _find_twin(row_id: str, other: Mapping[str, str], alone: bool) -> str | None:
-    if alone and row_id not in other:
+def _find_twin(row_id: str, other: Mapping[str, str], must: bool) -> str | None:
+    if must and row_id not in other:
         raise StageContractError(f"finalise_rows: the hard negative {row_id} has no two-speaker twin")
     return other.get(row_id)
 

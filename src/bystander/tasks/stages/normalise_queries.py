@@ -21,7 +21,7 @@ SPOKEN_LANGUAGES = ("en",)
 
 REASONS = frozenset(
     "unreadable_row empty too_short too_long code markup url control_characters wrong_language no_words incomplete "
-    "duplicate".split()
+    "duplicate query_in_other_build".split()
 )
 
 
@@ -34,7 +34,8 @@ def normalise_queries(rows: pa.Table, context: StageContext) -> StageOutput:
     Reads: `query_text`, `query_fault`, `language`. Writes: `query_id`, `request`.
 
     Rejects: `unreadable_row`, `empty`, `too_short`, `too_long`, `code`, `markup`, `url`, `control_characters`,
-    `wrong_language`, `no_words`, `incomplete`, `duplicate`.
+    `wrong_language`, `no_words`, `incomplete`, `duplicate`; `query_in_other_build`: a build with which this one must
+    share nothing was made of it, or says the same words.
 
     Raises:
         ConfigError: `languages` names one that there are no rules for.
@@ -56,8 +57,12 @@ def normalise_queries(rows: pa.Table, context: StageContext) -> StageOutput:
         earlier = first.setdefault(make_duplicate_key(request, language), len(outcomes))
         if earlier < len(outcomes):
             outcomes.append(RowFault("duplicate", f"the same request as {places[earlier]}"))
+            continue
+        query_id = make_id("query", language, request.lower())
+        if context.exclusions.has_query(query_id) or context.exclusions.has_text(request, language):
+            outcomes.append(RowFault("query_in_other_build", f"another build has the request {request!r}"))
         else:
-            outcomes.append({"query_id": make_id("query", language, request.lower()), "request": request})
+            outcomes.append({"query_id": query_id, "request": request})
     return split_rows("normalise_queries", rows, outcomes, QUERY)
 
 
@@ -92,4 +97,5 @@ STAGE = Stage(
     reasons=REASONS,
     run=normalise_queries,
     params_type=NormaliseQueries,
+    uses_exclusions=True,
 )

@@ -67,17 +67,17 @@ def draw_strata(
     draws = min(draws, len(scenarios))
     seeds = np.array([derive_seed(build_seed, query_id, _SEEDED_AS) for query_id in query_ids], np.uint64)
     keys = np.array([int(digest_json(scenario.key)[:16], 16) for scenario in scenarios], np.uint64)
-    mixed = _mix(seeds[:, None] ^ keys[None, :])  # (n, scenarios)
+    mixed = mix_bits(seeds[:, None] ^ keys[None, :])  # (n, scenarios)
     order = np.argsort(mixed, axis=1, kind="stable")[:, :draws]
     drawn = np.take_along_axis(mixed, order, axis=1)
     return DrawnStrata(
         scenario=order.astype(np.int16),
-        timing=(_mix(drawn ^ _TIMING_SALT) % np.uint64(len(timings))).astype(np.int8),
-        rank=_mix(drawn ^ _RANK_SALT),
+        timing=(mix_bits(drawn ^ _TIMING_SALT) % np.uint64(len(timings))).astype(np.int8),
+        rank=mix_bits(drawn ^ _RANK_SALT),
     )
 
 
-def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mix_bits(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Scramble 64-bit values one to one: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,0 +1,240 @@
+"""What the flows that build TPI datasets share: reading queries, growing rows in waves, publishing, starting over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from prefect import Flow, tags
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+
+from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
+from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build
+from bystander.flows.listeners import current_listener
+from bystander.flows.prefect_housekeeping import (
+    fail_abandoned_flow_runs,
+    mark_this_process,
+    owner_tag,
+    start_temporary_server,
+    stop_orphaned_servers,
+)
+from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.tpi_harvest import Harvest
+from bystander.schemas.config import TpiConfig
+from bystander.schemas.errors import BuildError, CorruptPartError, InputError
+from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
+from bystander.storage.build_lock import lock_build
+from bystander.storage.build_manifest import BuildKind, BuildManifest
+from bystander.storage.part_use import record_part_use
+from bystander.storage.parts import read_partition
+from bystander.storage.query_files import read_queries
+from bystander.storage.stage_results import discard_result_of_part
+from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
+from bystander.tasks.publish_tpi import StageRuns, TpiRows, digest_content, find_published, publish_tpi
+from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, list_stages_needed
+from bystander.tasks.stages.plan_candidates import (
+    Progress,
+    enumerate_candidates,
+    plan_odd_rows,
+    plan_wave,
+    size_wave,
+    take_candidates,
+)
+from bystander.tasks.stages.select_quotas import Missing, Selection
+from bystander.tasks.stages.strata import choose_scenarios
+
+Config = TypeVar("Config", bound=TpiConfig)
+
+_MAX_REPAIRS = 5
+"""Times that a build starts over from its stored results because one of them turned out damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOutcome:
+    """A finished build: where it is, its manifest, and what a person wants to hear of it, a sentence a line."""
+
+    location: str
+    manifest: BuildManifest
+    summary: tuple[str, ...]
+
+
+class TpiBuild(ABC, Generic[Config]):
+    """One pass over a build. Everything finished is found again by its fingerprint, so a second pass is cheap.
+
+    `rows` are the two-speaker rows that candidates are planned for; `singles` the hard negatives.
+    """
+
+    kind: ClassVar[BuildKind]
+    row_stages: ClassVar[Sequence[str]]
+    """The stages that a candidate passes."""
+
+    def __init__(self, config: Config, environment: StageEnvironment, listener: PrefectListener) -> None:
+        self.config = config
+        self.environment = environment
+        self.listener = listener
+        disjoint = bool(config.disjoint_from)
+        self.queries = Harvest(QUERY_STAGES)
+        self.rows = Harvest(list_stages_needed(self.row_stages, disjoint))
+        self.singles = Harvest(HARD_NEGATIVE_STAGES)
+        self.scenarios = [item.key for item in choose_scenarios(config.stages.draw_scenarios, environment.taxonomy)]
+        self.waves = 0
+        self._drawn: Counter[str] = Counter()
+        self._query_rows = QUERY.empty_table()
+        self._candidates = pa.table({})
+        self._used = np.empty(0, np.bool_)
+
+    @abstractmethod
+    def harvest(self) -> Selection:
+        """Grow rows until the quotas are met or the queries are used up, and return the rows to publish."""
+
+    @abstractmethod
+    def arrange_rows(self, selection: Selection) -> TpiRows:
+        """Return the rows of each split, and those left out."""
+
+    @property
+    def harvests(self) -> Sequence[Harvest]:
+        """All harvests, in the order of the stages."""
+        return self.queries, self.rows, self.singles
+
+    @property
+    def voiced(self) -> Harvest:
+        """The harvest of finished two-speaker rows."""
+        return self.rows
+
+    def run(self) -> BuildOutcome:
+        """Harvest, then publish what was selected."""
+        self._read_queries()
+        selection = self.harvest()
+        runs = StageRuns([run for harvest in self.harvests for run in harvest.runs()])
+        if not selection.pairs:
+            raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
+        content = digest_content(self.config, self.environment, runs, selection.ids)
+        record_part_use(self.environment.store, self.config.dataset, self.config.build_name, runs.runs)
+        manifest = find_published(self.config, self.environment, content)
+        if manifest is not None:
+            self.listener.on_phase("nothing new: the published build is made of just this")
+        else:
+            self.listener.on_phase(f"writing {len(selection.ids)} rows")
+            quotas = list_quotas(self.config.targets, self.scenarios, selection, self.voiced.summary())
+            self.environment.recent.clear()  # what is published is read from the store
+            rows = self.arrange_rows(selection)
+            manifest = publish_tpi(self.config, self.environment, rows, runs, quotas, content, self.kind)
+        location = self.environment.store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
+        summary = summarise(manifest, location, selection, self.waves, self.environment.call_counts())
+        return BuildOutcome(location, manifest, summary)
+
+    def plan(self, missing: Missing, selection: Selection, accepted: pa.Table) -> npt.NDArray[np.int64]:
+        """Return the candidates of the next wave, none if all are used up.
+
+        `accepted` is the SUMMARY of the rows that count as accepted so far, some of which `selection` has chosen.
+        """
+        wanted = size_wave(missing, self._measure_progress(accepted), self.scenarios, self.config.wave_surplus)
+        indices = plan_wave(self._candidates, self._used, wanted)
+        return indices if len(indices) else self._plan_odd_rows(selection, accepted)
+
+    def grow_wave(self, indices: npt.NDArray[np.int64]) -> None:
+        """Send candidates through `row_stages`."""
+        self.waves += 1
+        self._used[indices] = True
+        self._drawn.update(self._candidates["scenario"].take(pa.array(indices, pa.int64())).to_pylist())
+        self.listener.on_phase(f"wave {self.waves}: {len(indices)} candidates")
+        self.grow(self.rows, take_candidates(self._query_rows, self._candidates, indices), f"wave{self.waves}")
+
+    def grow(self, harvest: Harvest, bases: pa.Table, name: str, partition_rows: int | None = None) -> None:
+        """Send rows through a harvest's stages."""
+        size = partition_rows or self.config.partition_rows
+        harvest.grow(bases, name, self.environment, self.listener, size, self.config.workers)
+        finished = (self.voiced, self.singles)
+        accepted = Counter(label for part in finished for label in part.summary()["label"].to_pylist())
+        wanted = {**self.config.targets.labels, HARD_NEGATIVE_LABEL: self.config.targets.hard_negatives}
+        self.listener.on_accepted(dict(accepted), wanted)
+
+    def _read_queries(self) -> None:
+        self.listener.on_phase("reading queries")
+        raw = pa.concat_tables([RAW_QUERY.empty_table(), *read_queries(self.config.queries)])
+        self.grow(self.queries, raw, "queries", partition_rows=max(1, len(raw)))
+        rows = read_partition(self.environment.store, self.queries.journeys[0].partition)
+        if not len(rows):
+            rejected = describe_rejects(StageRuns(self.queries.runs()))
+            source = self.config.queries.path or "the starter set"
+            raise InputError(f"{source}: none of the {len(raw)} queries can be used; rejected were {rejected}")
+        self._query_rows = rows
+        self._candidates = enumerate_candidates(
+            rows["query_id"].to_pylist(),
+            self.config.seed,
+            self.config.stages.draw_scenarios,
+            self.environment.taxonomy,
+        )
+        self._used = np.zeros(len(self._candidates), np.bool_)
+
+    def _plan_odd_rows(self, selection: Selection, accepted: pa.Table) -> npt.NDArray[np.int64]:
+        chosen = set(selection.pairs)
+        columns = zip(accepted["id"].to_pylist(), accepted["scenario"].to_pylist(), strict=True)
+        got = Counter(scenario for row_id, scenario in columns if row_id in chosen)
+        return plan_odd_rows(
+            self._candidates, self._used, got, self.scenarios, self.config.targets.pairs, self.config.wave_surplus
+        )
+
+    def _measure_progress(self, accepted: pa.Table) -> Progress:
+        found = Counter(zip(accepted["scenario"].to_pylist(), accepted["label"].to_pylist(), strict=True))
+        return Progress(dict(self._drawn), dict(found), self.count_hard_negatives())
+
+    def count_hard_negatives(self) -> dict[str, int]:
+        """Return how many hard negatives each scenario has brought."""
+        return dict(Counter(self.singles.summary()["scenario"].to_pylist()))
+
+
+def run_tpi_build(
+    make: Callable[[Config, StageEnvironment, PrefectListener], TpiBuild[Config]], config: Config
+) -> BuildOutcome:
+    """Check a configuration, and make its build inside a Prefect flow.
+
+    Raises:
+        UserError: the configuration, an input file, a pack, an engine's set-up is wrong.
+        BuildError: there is not a single row to publish, or another process is making this build.
+    """
+    check_tpi_build(config)
+    listener = PrefectListener(current_listener(), config.dataset)
+    environment = open_environment(StageJob.of(config))
+    try:
+        check_opened_engines(config, environment)
+        with lock_build(environment.store, config.dataset, config.build_name):
+            return _build_with_repairs(make, config, environment, listener)
+    finally:
+        close_environments()
+
+
+def _build_with_repairs(
+    make: Callable[[Config, StageEnvironment, PrefectListener], TpiBuild[Config]],
+    config: Config,
+    environment: StageEnvironment,
+    listener: PrefectListener,
+) -> BuildOutcome:
+    for repair in range(_MAX_REPAIRS + 1):
+        try:
+            outcome = make(config, environment, listener).run()
+            listener.publish(outcome.manifest, outcome.summary, outcome.location)
+            return outcome
+        except CorruptPartError as damage:
+            if repair == _MAX_REPAIRS:
+                raise
+            listener.on_phase(f"rebuilding a damaged part: {damage}")
+            discard_result_of_part(environment.store, damage.path)
+    raise AssertionError("unreachable")
+
+
+def run_flow(flow: Flow[[Config], BuildOutcome], config: Config) -> BuildOutcome:
+    """Run a build flow in this process, on as many threads as configured, and clear up what killed runs left."""
+    mark = mark_this_process()
+    stop_orphaned_servers()
+    start_temporary_server()
+    fail_abandoned_flow_runs()
+    runner: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=config.workers)
+    with tags(owner_tag(mark), f"dataset:{config.dataset}"):
+        return flow.with_options(task_runner=runner)(config)

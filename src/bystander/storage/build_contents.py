@@ -1,0 +1,141 @@
+"""What finished builds use: their queries, texts and pairs of voices, read without their audio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bystander.schemas.errors import StorageError
+from bystander.schemas.exclusions import VoicePair, order_pair
+from bystander.schemas.identity import digest_json
+from bystander.storage.build_manifest import BuildManifest, OtherBuild, ShardInfo, digest_rows, read_manifest
+from bystander.storage.filesystem import Store, open_store
+
+Normalise = Callable[[str, str], str]
+"""From a text and its language to the form in which texts are compared."""
+
+_TEXTS = ("request", "primary_complete", "primary_text", "third_party_text")
+COLUMNS = ("id", "query_id", "language", *_TEXTS, "primary_voice", "third_party_voice")
+"""What has to be read of a row to know what it uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowContents:
+    """What one row uses. `texts` leads from the normalised form to the name of the text; a single voice is no pair."""
+
+    id: str
+    query: str
+    texts: Mapping[str, str]
+    pair: VoicePair | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], normalise: Normalise) -> RowContents:
+        """Return what a row with the columns `COLUMNS` uses."""
+        said = {name: row[name] for name in _TEXTS}
+        said["transcript"] = f"{row['primary_text']} {row['third_party_text']}"
+        texts: dict[str, str] = {}
+        for name, text in said.items():
+            texts.setdefault(normalise(text, row["language"]), name)
+        texts.pop("", None)
+        other = row["third_party_voice"]
+        pair = None if other is None else order_pair(row["primary_voice"], other)
+        return cls(row["id"], row["query_id"], texts, pair)
+
+
+@dataclass(slots=True)
+class BuildContents:
+    """Everything that builds use, as `schemas.exclusions.Exclusions`. About 1 KB a row."""
+
+    normalise: Normalise
+    builds: list[OtherBuild] = field(default_factory=list)
+    queries: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    pairs: set[VoicePair] = field(default_factory=set)
+
+    @property
+    def digest(self) -> str:
+        return digest_json(sorted(build.rows_digest for build in self.builds))
+
+    def has_query(self, query_id: str) -> bool:
+        return query_id in self.queries
+
+    def has_text(self, text: str, language: str) -> bool:
+        return self.normalise(text, language) in self.texts
+
+    def add(self, row: RowContents) -> None:
+        """Take in what a row uses."""
+        self.queries.add(row.query)
+        self.texts.update(row.texts)
+        if row.pair is not None:
+            self.pairs.add(row.pair)
+
+    def find_shared(self, row: RowContents) -> Iterator[tuple[str, str]]:
+        """Yield what a row has in common with these builds: the field, and what it holds."""
+        if row.query in self.queries:
+            yield "query_id", row.query
+        for text, name in row.texts.items():
+            if text in self.texts:
+                yield name, repr(text)
+        if row.pair in self.pairs:
+            yield "voices", " and ".join(row.pair or ())
+
+
+def read_contents(uris: Sequence[str | Store], normalise: Normalise) -> BuildContents:
+    """Return what finished builds use together.
+
+    Raises:
+        BuildError: one is not a finished build.
+        StorageError: one cannot be read.
+    """
+    contents = BuildContents(normalise)
+    for uri in uris:
+        store = uri if isinstance(uri, Store) else open_store(uri)
+        manifest = read_manifest(store)
+        contents.builds.append(describe_build(store, manifest))
+        for _, row in read_row_contents(store, manifest, normalise):
+            contents.add(row)
+    return contents
+
+
+def describe_build(store: Store, manifest: BuildManifest) -> OtherBuild:
+    """Return how a manifest names another build."""
+    return OtherBuild(uri=store.uri, dataset=manifest.dataset, build=manifest.build, rows_digest=digest_rows(manifest))
+
+
+def read_row_contents(
+    store: Store, manifest: BuildManifest, normalise: Normalise
+) -> Iterator[tuple[ShardInfo, RowContents]]:
+    """Yield what each row of a build uses, and the shard that it is in.
+
+    Raises:
+        StorageError: a shard cannot be read.
+    """
+    for shard, batch in read_columns(store, manifest, COLUMNS):
+        for row in batch.to_pylist():
+            yield shard, RowContents.of(row, normalise)
+
+
+def read_columns(
+    store: Store, manifest: BuildManifest, columns: Sequence[str]
+) -> Iterator[tuple[ShardInfo, pa.RecordBatch]]:
+    """Yield some columns of a build's rows, a row group at a time, with the shard that they are in.
+
+    Raises:
+        StorageError: a shard cannot be read, or lacks a column.
+    """
+    for shard in manifest.shards:
+        try:
+            with store.open_read(shard.file) as source, pq.ParquetFile(source) as file:
+                missing = [name for name in columns if name not in file.schema_arrow.names]
+                if missing:
+                    raise StorageError(f"{store.uri_of(shard.file)}: has no column {', '.join(missing)}")
+                for index in range(file.num_row_groups):
+                    for batch in file.read_row_group(index, columns=list(columns)).to_batches():
+                        yield shard, batch
+        except (pa.ArrowException, OSError, ValueError) as exc:
+            reason = str(exc).splitlines()[0].rstrip(".")
+            raise StorageError(f"{store.uri_of(shard.file)}: cannot be read as Parquet ({reason})") from exc
