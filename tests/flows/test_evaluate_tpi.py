@@ -7,10 +7,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from bystander.schemas.errors import BuildError, InputError
+from bystander.schemas.errors import BuildError, BystanderError, InputError
 from bystander.storage.evaluation_manifest import read_evaluation
 from bystander.storage.filesystem import open_store
 from evaluations import PAIRS, STAND_INS, TWINS, Evaluated, configure, evaluate, make_bench_rows, write_bench
@@ -165,6 +166,28 @@ def test_verdicts_that_cannot_be_read_are_counted_and_left_out_and_no_call_is_ma
         assert all("for 1 at eight" in body["messages"][-1]["content"] for body in repeated)
 
 
+def test_a_run_that_broke_off_goes_on_where_it_stood(bench: Path, tmp_path: Path) -> None:
+    works = [False]
+
+    def script(body: dict[str, Any], number: int) -> Scripted:
+        return answer_well(body, number) if works[0] or number < 7 else Scripted(status=401)
+
+    with serve_script(script) as server:
+        chat = {"engine": "openai", "base_url": server.base_url, "model": "judge", "max_in_flight": 1}
+        config = configure(
+            bench, tmp_path / "store", systems={"policy": STAND_INS["policy"]}, judges={"chat": chat}, workers=1
+        )
+        with pytest.raises(BystanderError):
+            evaluate(config)
+        assert not (tmp_path / "store" / "evaluations" / "same" / "manifest.json").exists()
+        refused, works[0] = len(server.bodies) - 7, True
+        again = evaluate(config)
+        asked = [json.dumps(body["messages"]) for body in server.bodies]
+        assert len(set(asked)) == 2 * ROWS
+        assert len(asked) == 2 * ROWS + refused
+        assert "answer_clips" not in again.heard.made
+
+
 def test_several_judges_and_people_are_held_against_each_other(bench: Path, tmp_path: Path) -> None:
     ratings = tmp_path / "people.csv"
     ids = [row["id"] for row in make_bench_rows() if row["n_speakers"] == 2]
@@ -190,6 +213,25 @@ def test_several_judges_and_people_are_held_against_each_other(bench: Path, tmp_
     assert "every row" in (agreements["one", "two", "policy", "tpi_test", "rsf"].undefined or "")
     assert not [key for key in agreements if key[1] == "people" and key[4] == "oh"]
     assert made.outcome.scores.controls == ()
+    ratings.write_text("id,system,rsf\nrow-9999,policy,1\n", "utf-8")
+    with pytest.raises(InputError, match="none of its ids is that of a row that is evaluated"):
+        evaluate(configure(bench, tmp_path / "store", ratings=[{"name": "people", "path": str(ratings)}]))
+
+
+def test_embeddings_are_drawn_and_wrong_ones_refused_before_any_answer(bench: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "good.npy", np.random.Generator(np.random.PCG64(1)).normal(size=(ROWS, 6)))
+    np.save(tmp_path / "short.npy", np.zeros((ROWS - 1, 6)))
+    systems = {"policy": STAND_INS["policy"]}
+    with pytest.raises(InputError, match=r"short\.npy"):
+        evaluate(
+            configure(bench, tmp_path / "store", systems=systems, embeddings={"policy": str(tmp_path / "short.npy")})
+        )
+    made = evaluate(
+        configure(bench, tmp_path / "store", systems=systems, embeddings={"policy": str(tmp_path / "good.npy")})
+    )
+    [projection] = made.outcome.scores.projections
+    assert projection.ids == tuple(row["id"] for row in make_bench_rows())
+    assert projection.groups.count("hard_negative") == TWINS
 
 
 def test_rows_are_cut_with_linked_pairs_first_and_a_damaged_bench_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ from bystander.schemas.engine_configs import (
 )
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import InputError
-from bystander.schemas.evaluate_config import EvaluateTpiConfig
-from bystander.schemas.evaluation import BENCH_ROW, METRICS
+from bystander.schemas.evaluate_config import EvaluateTpiConfig, Ratings
+from bystander.schemas.evaluation import BENCH_ROW, METRICS, MetricName
 from bystander.schemas.evaluation_scores import BenchInfo, Control, EvaluationScores, Projection, RaterInfo
 from bystander.schemas.identity import derive_seed, digest_json
 from bystander.storage.bench_rows import Bench, read_bench, read_clips
@@ -33,7 +34,7 @@ from bystander.storage.evaluation_manifest import EVALUATIONS, PACKAGES, find_ev
 from bystander.storage.filesystem import Store, open_file
 from bystander.storage.part_use import BASES_FOLDER, record_part_use
 from bystander.storage.parts import Partition, read_partition_columns, write_part_by_content
-from bystander.storage.rating_files import read_ratings
+from bystander.storage.rating_files import Scores, read_ratings
 from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment, StageJob, open_environment
 from bystander.tasks.evaluation_controls import measure_controls
@@ -90,14 +91,16 @@ class TpiEvaluation:
         warning = describe_other_pack(bench.manifest, self.pack)
         if warning:
             self.listener.on_phase(warning)
+        # Wrong files are found before the first call is paid for.
         for path in config.embeddings.values():
-            read_embeddings(path, len(bench.rows))  # a wrong file is found before the first call is paid for
+            read_embeddings(path, len(bench.rows))
+        ratings = {one.name: _read_ratings(one, bench) for one in config.ratings}
         self._open_light_engines()
         partitions = self._store_rows(bench)
         answers = {name: self._answer(name, partitions, bench) for name in config.systems}
         for judge in config.judges:
             self._judge(judge)
-        findings = self._find(bench, answers)
+        findings = Findings(bench.rows, bench.pairs, answers, self._read_verdicts(), ratings)
         content = self._digest_content(bench)
         location = self.store.uri_of(f"{EVALUATIONS}/{config.evaluation_name}")
         target = self.store.child(EVALUATIONS, config.evaluation_name)
@@ -188,18 +191,16 @@ class TpiEvaluation:
             self.judged[system, judge], journeys = journeys[: len(answered)], journeys[len(answered) :]
         self._advance(f"verdicts of {judge}", sum(partition.rows for partition in partitions.values()))
 
-    def _find(self, bench: Bench, answers: dict[str, dict[str, str | None]]) -> Findings:
-        verdicts: dict[tuple[str, str], dict[Any, dict[str, Verdict]]] = {}
-        for system in self.answered:
-            for judge in self.config.judges:
-                found: dict[Any, dict[str, Verdict]] = {metric: {} for metric in METRICS}
-                for table in self._read(self.judged[system, judge], VERDICT_COLUMNS):
-                    for row in table.select(["id", *METRICS]).to_pylist():
-                        for metric in METRICS:
-                            found[metric][row["id"]] = Verdict(row[metric]["score"], row[metric]["fault"])
-                verdicts[system, judge] = found
-        ratings = {ratings.name: read_ratings(ratings) for ratings in self.config.ratings}
-        return Findings(bench.rows, bench.pairs, answers, verdicts, ratings)
+    def _read_verdicts(self) -> dict[tuple[str, str], dict[MetricName, dict[str, Verdict]]]:
+        """Return all verdicts, systems first."""
+        verdicts: dict[tuple[str, str], dict[MetricName, dict[str, Verdict]]] = {}
+        for key in itertools.product(self.config.systems, self.config.judges):
+            verdicts[key] = {metric: {} for metric in METRICS}
+            for table in self._read(self.judged[key], VERDICT_COLUMNS):
+                for row in table.select(["id", *METRICS]).to_pylist():
+                    for metric in METRICS:
+                        verdicts[key][metric][row["id"]] = Verdict(row[metric]["score"], row[metric]["fault"])
+        return verdicts
 
     def _score(self, bench: Bench, findings: Findings) -> EvaluationScores:
         config, manifest = self.config, bench.manifest
@@ -325,6 +326,17 @@ class TpiEvaluation:
         whole = {f"answers of {system}": self._rows for system in self.config.systems}
         whole.update({f"verdicts of {judge}": self._rows * len(self.config.systems) for judge in self.config.judges})
         self.listener.on_accepted(dict(self._done), whole)
+
+
+def _read_ratings(ratings: Ratings, bench: Bench) -> Scores:
+    """Return what people gave, some of it at least to rows of the bench."""
+    scores = read_ratings(ratings)
+    ids = {row["id"] for row in bench.rows}
+    if not any(ids & rated.keys() for rated in scores.values()):
+        raise InputError(
+            f"ratings {ratings.path}: none of its ids is that of a row that is evaluated; take them from the bench"
+        )
+    return scores
 
 
 def _holds_model(config: EngineConfig) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextReply, TextRequest
+from bystander.schemas.engines import RowFault, TextReply, TextRequest
 from bystander.schemas.evaluate_config import JudgeReplies
 from bystander.schemas.evaluation import ANSWERED, JUDGED, METRICS, MetricName
 from bystander.schemas.identity import derive_seed
@@ -167,6 +167,3 @@ STAGE = Stage(
     uses=("id", "test", "primary_text", "third_party_text", "label", "answer"),
     text_tasks=tuple(task.name for task in JUDGE_TASKS),
 )
-
-FAULTS = ENGINE_REASONS - {"unparsable_reply"} | {NOT_ANSWERED, UNPARSABLE}
-"""All faults that a verdict may have."""
