@@ -16,6 +16,7 @@ from bystander.schemas.stages import Params, Stage, StageContext, StageOutput, s
 from bystander.schemas.taxonomy import Scenario, ScenarioExample, Taxonomy
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition, write_part
+from bystander.storage.recent_parts import RecentParts
 from bystander.storage.stage_results import StageResult
 from bystander.tasks.run_stage import execute_stage
 
@@ -68,6 +69,7 @@ class ToyEnvironment:
     """Stands in for StageEnvironment: a store, parameters by stage, one engine identity."""
 
     def __init__(self, folder: Path, note: str = "a", engine: str = "e1") -> None:
+        self.recent = RecentParts()
         self.store = Store(folder)
         self.job = SimpleNamespace(build_seed=7)
         example = ScenarioExample(primary="Play music.", third_party="Yes, do.")

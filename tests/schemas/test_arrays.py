@@ -1,4 +1,4 @@
-"""Rows with audio are listed as Arrow lists them."""
+"""Rows with audio are listed, and built, as Arrow does it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bystander.schemas.arrays import list_rows
+from bystander.schemas.arrays import build_array, list_rows
 
 STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 CELL = st.none() | st.fixed_dictionaries({"bytes": st.none() | st.binary(max_size=9), "path": st.none() | st.text()})
@@ -31,3 +31,17 @@ def test_rows_are_listed_as_arrow_lists_them(rows: list[Any], data: st.DataObjec
     cut = table.slice(data.draw(st.integers(0, len(rows))), data.draw(st.integers(0, len(rows))))
     for part in (table, cut, pa.concat_tables([cut, table])):
         assert restore(list_rows(part)) == part.to_pylist()
+
+
+@given(
+    st.lists(st.none() | st.lists(CELL, max_size=3), max_size=6),
+    st.lists(CELL, max_size=6),
+    st.lists(st.none() | st.binary(max_size=9), max_size=6),
+)
+def test_arrays_are_built_as_arrow_builds_them(tracks: list[Any], clips: list[Any], blobs: list[Any]) -> None:
+    for values, kind in ((tracks, pa.list_(STRUCT)), (clips, STRUCT), (blobs, pa.binary())):
+        built = build_array(values, kind)
+        built.validate(full=True)
+        assert built.type == kind
+        assert built.to_pylist() == values
+        assert built.null_count == pa.array(values, kind).null_count

@@ -122,6 +122,7 @@ class TpiBuild(ABC, Generic[Config]):
         else:
             self.listener.on_phase(f"writing {len(selection.ids)} rows")
             quotas = list_quotas(self.config.targets, self.scenarios, selection, self.voiced.summary())
+            self.environment.recent.clear()  # what is published is read from the store
             rows = self.arrange_rows(selection)
             manifest = publish_tpi(self.config, self.environment, rows, runs, quotas, content, self.kind)
         location = self.environment.store.uri_of(f"{self.config.dataset}/{self.config.build_name}")

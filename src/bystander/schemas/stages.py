@@ -10,6 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from bystander.schemas.arrays import build_array
 from bystander.schemas.engines import EngineRole, Recogniser, RowFault, SpeakerVerifier, SpeechEngine, TextEngine
 from bystander.schemas.errors import StageContractError
 from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
@@ -172,7 +173,7 @@ def split_rows(
     columns: list[pa.Array | pa.ChunkedArray] = []
     for column in writes:
         if values and column.name in values[0]:
-            columns.append(pa.array([value[column.name] for value in values], column.type))
+            columns.append(build_array([value[column.name] for value in values], column.type))
         elif column.name in taken.schema.names:
             columns.append(taken[column.name])
         elif not values:

@@ -24,11 +24,13 @@ from bystander.schemas.identity import digest_json
 from bystander.storage.filesystem import Store
 from bystander.storage.hashing_sink import HashingSink
 from bystander.storage.parquet_leaves import fill_leaves, list_leaves
+from bystander.storage.recent_parts import RecentParts
 
 AT = "__at__"
 """Column of a layer: positions of its rows in the table that the layer lies on."""
 
 _COLUMNS_KEY = b"bystander.columns"
+_BATCH_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,15 @@ class Partition:
         return replace(self, layers=(*self.layers, layer))
 
 
-def write_part(store: Store, path: str, table: pa.Table) -> PartRef:
-    """Write a table as one Parquet file, whole or not at all."""
+def write_part(store: Store, path: str, table: pa.Table, recent: RecentParts | None = None) -> PartRef:
+    """Write a table as one Parquet file, whole or not at all, and hand it to `recent`."""
     with store.open_write(path, durable=False) as file:
         sink = HashingSink(file)
         _encode(table, sink)
-    return PartRef(path=path, rows=len(table), bytes=sink.tell(), sha256=sink.digest())
+    ref = PartRef(path=path, rows=len(table), bytes=sink.tell(), sha256=sink.digest())
+    if recent is not None:
+        recent.keep(ref, table)
+    return ref
 
 
 def write_part_by_content(store: Store, folder: str, table: pa.Table) -> PartRef:
@@ -91,6 +96,8 @@ def _encode(table: pa.Table, sink: io.IOBase) -> None:
         write_statistics=False,
         use_dictionary=False,
         write_page_checksum=True,
+        # Arrow looks at the size of a page only between such batches: 1024 clips made one page, built by doubling.
+        write_batch_size=_BATCH_ROWS if any(map(pa.types.is_binary, leaves.values())) else None,
     )
 
 
@@ -150,7 +157,11 @@ def read_partition(store: Store, partition: Partition) -> pa.Table:
 
 
 def read_partition_columns(
-    store: Store, partition: Partition, columns: Sequence[str], without: Sequence[str] = ()
+    store: Store,
+    partition: Partition,
+    columns: Sequence[str],
+    without: Sequence[str] = (),
+    recent: RecentParts | None = None,
 ) -> pa.Table:
     """Return some columns of a partition without reading the others (audio, say).
 
@@ -161,17 +172,18 @@ def read_partition_columns(
         partition: the partition.
         columns: names, in the order wanted.
         without: Parquet paths of leaves that are left null, such as `tracks.list.element.audio`.
+        recent: parts that need not be read, as this process wrote them; not used together with `without`.
 
     Raises:
         CorruptPartError: one of its parts is missing, of another size, or damaged in what is read.
     """
-    table = _read_some(store, partition.base, columns, without).replace_schema_metadata(None)
+    table = _read_some(store, partition.base, columns, without, recent).replace_schema_metadata(None)
     for ref in partition.layers:
-        table = apply_layer(table, _read_some(store, ref, [AT, *columns], without))
+        table = apply_layer(table, _read_some(store, ref, [AT, *columns], without, recent))
     return table.select(list(columns))
 
 
-def trace_columns(store: Store, partition: Partition, columns: Iterable[str]) -> str:
+def trace_columns(store: Store, partition: Partition, columns: Iterable[str], recent: RecentParts | None = None) -> str:
     """Return a digest of where columns come from: the layer that gave each, and the rows that are left of it.
 
     Equal digests mean equal values in these columns, though other columns may differ.
@@ -180,7 +192,7 @@ def trace_columns(store: Store, partition: Partition, columns: Iterable[str]) ->
     names, rows = _read_header(store, partition.base)
     providers = {name: (partition.base.sha256, list(range(rows))) for name in names}
     for ref in partition.layers:
-        names, at, given = _read_layer_header(store, ref)
+        names, at, given = _read_layer_header(store, ref, recent)
         providers = {
             name: (ref.sha256, list(range(len(at))))
             if name in given
@@ -190,7 +202,12 @@ def trace_columns(store: Store, partition: Partition, columns: Iterable[str]) ->
     return digest_json([[name, *providers[name]] for name in wanted])
 
 
-def _read_some(store: Store, ref: PartRef, columns: Sequence[str], without: Sequence[str]) -> pa.Table:
+def _read_some(
+    store: Store, ref: PartRef, columns: Sequence[str], without: Sequence[str], recent: RecentParts | None
+) -> pa.Table:
+    known = recent.find(store, ref) if recent is not None and not without else None
+    if known is not None:
+        return known.select([name for name in columns if name in known.schema.names])
     with _open_part(store, ref) as part:
         schema = part.schema_arrow
         wanted = pa.schema([schema.field(name) for name in columns if name in schema.names], schema.metadata)
@@ -203,11 +220,15 @@ def _read_header(store: Store, ref: PartRef) -> tuple[list[str], int]:
         return part.schema_arrow.names, part.metadata.num_rows
 
 
-def _read_layer_header(store: Store, ref: PartRef) -> tuple[list[str], list[int], set[str]]:
+def _read_layer_header(store: Store, ref: PartRef, recent: RecentParts | None) -> tuple[list[str], list[int], set[str]]:
     """Return a layer's resulting column names, its positions, and the columns that it gives. Reads no other data."""
-    with _open_part(store, ref) as part:
-        schema = part.schema_arrow
-        at = part.read(columns=[AT], use_threads=False)[AT].to_pylist()
+    known = recent.find(store, ref) if recent is not None else None
+    if known is not None:
+        schema, at = known.schema, known[AT].to_pylist()
+    else:
+        with _open_part(store, ref) as part:
+            schema = part.schema_arrow
+            at = part.read(columns=[AT], use_threads=False)[AT].to_pylist()
     return json.loads(schema.metadata[_COLUMNS_KEY]), at, set(schema.names)
 
 

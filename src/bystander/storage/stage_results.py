@@ -18,6 +18,7 @@ from bystander.schemas.errors import StorageError
 from bystander.schemas.stages import REJECT_FIELDS, StageOutput
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import AT, Partition, PartRef, make_layer, read_part, read_partition, write_part
+from bystander.storage.recent_parts import RecentParts
 
 STAGES_FOLDER = "cache/stages"
 
@@ -81,14 +82,21 @@ def remember_input(store: Store, stage: str, input_digest: str, fingerprint: str
 
 
 def write_result(
-    store: Store, stage: str, fingerprint: str, rows: pa.Table, output: StageOutput, columns: Sequence[str]
+    store: Store,
+    stage: str,
+    fingerprint: str,
+    rows: pa.Table,
+    output: StageOutput,
+    columns: Sequence[str],
+    recent: RecentParts | None = None,
 ) -> StageResult:
     """Store what a stage made of `rows`: parts first, `result.json` last.
 
-    `columns` are all that the rows have after the stage, those included that it was not handed.
+    `columns` are all that the rows have after the stage, those included that it was not handed. `recent` is handed the
+    part of the rows that were kept, for the stage that follows.
     """
     folder = store.path(STAGES_FOLDER, stage, fingerprint)
-    kept = write_part(store, f"{folder}/kept.parquet", make_layer(rows, output.kept, output.kept_at, columns))
+    kept = write_part(store, f"{folder}/kept.parquet", make_layer(rows, output.kept, output.kept_at, columns), recent)
     reasons = output.rejected["reject_reason"].to_pylist()
     rejects = pa.table(
         [pa.array(output.rejected_at, pa.int32()), *(output.rejected[column.name] for column in REJECT_FIELDS)],

@@ -21,6 +21,7 @@ from bystander.storage.build_manifest import ModelFileInfo
 from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
+from bystander.storage.recent_parts import RecentParts
 from bystander.tasks.engines.cached import CachedRecogniser, CachedSpeechEngine, CachedTextEngine
 from bystander.tasks.engines.registry import open_recogniser, open_speech_engine, open_text_engine, open_verifier
 from bystander.tasks.metrics.text_normaliser import normalise_text
@@ -64,6 +65,7 @@ class StageEnvironment:
         self.taxonomy: Taxonomy = load_taxonomy(job.taxonomy)
         self.descriptions: dict[str, dict[str, Any]] = {}
         """What decides the results of each stage described so far, by its name; kept by `run_stage`."""
+        self.recent = RecentParts()
         self._engines: dict[EngineRole, Any] = {}
         self._contents: BuildContents | None = None
         self._lock = threading.RLock()
@@ -146,6 +148,7 @@ class StageEnvironment:
             for engine in {id(engine): engine for engine in self._engines.values()}.values():
                 engine.close()
             self._engines.clear()
+            self.recent.clear()
             if self._cache is not None:
                 self._cache.close()
                 self._cache = None

@@ -71,10 +71,10 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
     result = find_result_of_input(store, stage.name, input_digest)
     if result is not None:
         return result
-    fingerprint = digest_json([described, trace_columns(store, partition, stage.needed)])
+    fingerprint = digest_json([described, trace_columns(store, partition, stage.needed, environment.recent)])
     result = find_result(store, stage.name, fingerprint)
     if result is None:
-        rows = read_partition_columns(store, partition, stage.needed)
+        rows = read_partition_columns(store, partition, stage.needed, recent=environment.recent)
         context = StageContext(
             build_seed=environment.job.build_seed,
             params=environment.params_of(stage),
@@ -84,7 +84,7 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
             exclusions=environment.exclusions_of(stage),
         )
         output = stage(rows, context)
-        result = write_result(store, stage.name, fingerprint, rows, output, stage.writes.names)
+        result = write_result(store, stage.name, fingerprint, rows, output, stage.writes.names, environment.recent)
     remember_input(store, stage.name, input_digest, fingerprint)
     return result
 

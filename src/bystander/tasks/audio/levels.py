@@ -18,7 +18,9 @@ def measure_rms_dbfs(samples: Samples) -> float:
     """Return the RMS level in dB relative to full scale 1.0 (a full-scale sine is at -3.01)."""
     if not len(samples):
         return SILENCE_DBFS
-    return convert_to_db(float(np.mean(np.square(samples, dtype=np.float64))) ** 0.5)
+    squares = samples.astype(np.float64)
+    np.square(squares, out=squares)
+    return convert_to_db(float(np.mean(squares)) ** 0.5)
 
 
 def measure_peak(samples: Samples) -> float:
@@ -28,6 +30,8 @@ def measure_peak(samples: Samples) -> float:
 
 def measure_clipped_share(samples: Samples) -> float:
     """Return the share of samples, in [0, 1], whose magnitude is `CLIPPED_FROM` or more."""
+    if measure_peak(samples) < CLIPPED_FROM:
+        return 0.0
     return float(np.count_nonzero(np.abs(samples) >= CLIPPED_FROM)) / max(1, len(samples))
 
 

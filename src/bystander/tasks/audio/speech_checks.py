@@ -48,4 +48,5 @@ def accept_speech(samples: Samples, rate: int, text: str, params: SynthesiseSpee
 
 def count_spoken_characters(text: str) -> int:
     """Return the number of letters and digits, where a digit counts as the four letters that it takes to say it."""
-    return sum(_CHARACTERS_PER_DIGIT if char.isdigit() else 1 for char in text if char.isalnum())
+    digits = sum(map(str.isdigit, text))
+    return sum(map(str.isalnum, text)) + (_CHARACTERS_PER_DIGIT - 1) * digits

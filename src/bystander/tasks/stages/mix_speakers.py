@@ -17,7 +17,8 @@ from bystander.schemas.identity import make_rng
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.tpi import MIXED, VERIFIED
 from bystander.schemas.tpi_params import MixSpeakers
-from bystander.tasks.audio.coding import FULL_SCALE, decode_audio, encode_flac, quantise
+from bystander.tasks.audio.coding import FULL_SCALE, decode_audio, quantise
+from bystander.tasks.audio.fresh_clips import FRESH_CLIPS
 from bystander.tasks.audio.levels import SILENCE_DBFS, convert_from_db, measure_peak
 from bystander.tasks.audio.loudness import measure_loudness
 from bystander.tasks.audio.placement import add_tracks, place_second
@@ -94,7 +95,7 @@ def _mix_row(
     mixture = surroundings.apply(speech, row["id"], build_seed)
     values = _limit_peak(mixture, convert_from_db(gains_db[0]), params.peak_ceiling_dbfs)
     return {
-        "audio": {"bytes": encode_flac(values, rate), "path": f"{row['id']}.flac"},
+        "audio": {"bytes": FRESH_CLIPS.encode(values, rate), "path": f"{row['id']}.flac"},
         "sampling_rate": rate,
         "duration_s": len(values) / rate,
         "segments": [

@@ -98,6 +98,8 @@ def find_url(text: str) -> RowFault | None:
 
 def find_other_script(text: str) -> RowFault | None:
     """Return a `wrong_language` fault where a letter is not of the Latin script."""
+    if text.isascii():
+        return None
     for sign in text:
         if sign.isalpha() and not sign.isascii() and sign not in _SPOKEN_LETTERS:
             name = unicodedata.name(sign, "")

@@ -111,6 +111,8 @@ def make_speakable(text: str, params: NormaliseQueries) -> str | RowFault:
 
 def _strip_controls(text: str) -> str | RowFault:
     """Drop control and format characters, and signs without a sound such as emoji."""
+    if text.isascii() and text.isprintable():
+        return text
     kept: list[str] = []
     controls = 0
     for sign in text:
@@ -138,6 +140,8 @@ def _strip_controls(text: str) -> str | RowFault:
 def _fold_letters(text: str) -> str:
     """Return the text with letters and digits as ASCII ones, and typographic signs as their plain forms."""
     text = unicodedata.normalize("NFKC", text.translate(_FOLDING)).translate(_FOLDING)
+    if text.isascii():
+        return text
     folded: list[str] = []
     for sign in unicodedata.normalize("NFKD", text):
         if unicodedata.combining(sign):

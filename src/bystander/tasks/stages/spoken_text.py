@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 ELLIPSIS: Final = "..."
@@ -14,6 +15,7 @@ _STRAIGHTENED = str.maketrans({"\u2019": "'", "\u2018": "'", "\u2026": ELLIPSIS,
 _ENDINGS: Final = ("ing", "ies", "es", "ed", "s", "e", "y")
 
 
+@lru_cache(maxsize=65536)
 def _stem(word: str) -> str:
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
@@ -81,7 +83,5 @@ def list_content_words(text: str) -> list[str]:
     """Return the words that say what `text` is about, in order, each reduced to a stem."""
     words = (word.replace("'s", "").replace("'", "") for word in split_words(text))
     return [
-        _stem(word)
-        for word in words
-        if word not in _FUNCTION_WORDS and word not in _NUMBER_WORDS and not any(c.isdigit() for c in word)
+        _stem(word) for word in words if word not in _FUNCTION_WORDS and word not in _NUMBER_WORDS and word.isalpha()
     ]

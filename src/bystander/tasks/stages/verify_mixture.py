@@ -11,7 +11,8 @@ from bystander.schemas.engines import EmbeddingRequest
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.tpi import CHECKED, MIXED
 from bystander.schemas.tpi_params import VerifySpeakers
-from bystander.tasks.audio.coding import decode_audio
+from bystander.tasks.audio.coding import dequantise
+from bystander.tasks.audio.fresh_clips import FRESH_CLIPS
 from bystander.tasks.audio.speech_checks import count_spoken_characters
 from bystander.tasks.metrics.speaker_similarity import SimilarityRule
 from bystander.tasks.stages.speaker_verdicts import judge_rows
@@ -49,7 +50,7 @@ def verify_mixture(rows: pa.Table, context: StageContext) -> StageOutput:
 
 
 def _split_mixture(row: Mapping[str, Any]) -> tuple[EmbeddingRequest, EmbeddingRequest]:
-    samples, rate = decode_audio(row["audio"]["bytes"])
+    values, rate = FRESH_CLIPS.take_values(row["audio"]["bytes"])
     first, last = row["segments"][0], row["segments"][-1]
     if row["n_speakers"] == 1:
         primary = count_spoken_characters(row["primary_text"])
@@ -58,9 +59,9 @@ def _split_mixture(row: Mapping[str, Any]) -> tuple[EmbeddingRequest, EmbeddingR
     else:
         before_end_s = min(first["end_s"], last["start_s"])
         after_start_s = max(first["end_s"], last["start_s"])
-    before = samples[round(first["start_s"] * rate) : round(before_end_s * rate)]
-    after = samples[round(after_start_s * rate) : round(last["end_s"] * rate)]
-    return EmbeddingRequest(before, rate), EmbeddingRequest(after, rate)
+    before = values[round(first["start_s"] * rate) : round(before_end_s * rate)]
+    after = values[round(after_start_s * rate) : round(last["end_s"] * rate)]
+    return EmbeddingRequest(dequantise(before), rate), EmbeddingRequest(dequantise(after), rate)
 
 
 STAGE = Stage(
