@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from bystander.schemas.engines import EngineIdentity, RowFault
+from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
 from bystander.schemas.stages import Params, Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.taxonomy import Scenario, ScenarioExample, Taxonomy
 from bystander.storage.filesystem import Store
@@ -87,6 +88,9 @@ class ToyEnvironment:
 
     def engines_of(self, stage: Stage) -> Mapping[str, Any]:
         return dict.fromkeys(stage.engines, self._engine)
+
+    def exclusions_of(self, stage: Stage) -> Exclusions:
+        return NO_EXCLUSIONS
 
 
 def make_partition(store: Store, name: str, numbers: list[int]) -> Partition:
