@@ -50,7 +50,7 @@ from bystander.tasks.score_evaluation import (
     score_systems,
 )
 from bystander.tasks.stages import get_stage
-from bystander.tasks.stages.judge_replies import is_answered
+from bystander.tasks.stages.verdicts import is_answered
 
 ANSWER, JUDGE = "answer_clips", "judge_replies"
 _LIMITS: dict[EngineRole, int] = {"candidate": 2, "judge": 2}
