@@ -22,7 +22,7 @@ from bystander.schemas.identity import derive_seed, digest_json
 from bystander.storage.bench_rows import Bench, read_bench, read_clips
 from bystander.storage.build_manifest import get_code_version, list_package_versions
 from bystander.storage.embedding_files import read_embeddings
-from bystander.storage.evaluation_manifest import EVALUATIONS, PACKAGES, find_evaluation
+from bystander.storage.evaluation_manifest import EVALUATIONS, PACKAGES, find_scores
 from bystander.storage.filesystem import Store, open_file
 from bystander.storage.part_use import BASES_FOLDER, record_part_use
 from bystander.storage.parts import Partition, write_part_by_content
@@ -84,10 +84,9 @@ class TpiEvaluation:
             config.evaluation_name,
             list_results((*self.answered.values(), *self.judged.values())),
         )
-        published = find_evaluation(target, content)
-        if published is not None:
+        scores = find_scores(target, content, EvaluationScores)
+        if scores is not None:
             self.listener.on_phase("nothing new: the published evaluation is made of just this")
-            scores = published[1]
         else:
             self.listener.on_phase("scoring")
             scores = self._score(bench, findings)

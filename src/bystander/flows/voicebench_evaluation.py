@@ -19,7 +19,7 @@ from bystander.schemas.identity import digest_json
 from bystander.schemas.voicebench import PARTS, PARTS_BY_NAME, PartName
 from bystander.schemas.voicebench_scores import VoiceBenchPartInfo, VoiceBenchPartScore, VoiceBenchScores
 from bystander.storage.build_manifest import get_code_version, list_package_versions
-from bystander.storage.evaluation_manifest import EVALUATIONS
+from bystander.storage.evaluation_manifest import EVALUATIONS, find_scores
 from bystander.storage.filesystem import Store
 from bystander.storage.part_use import BASES_FOLDER, record_part_use
 from bystander.storage.parts import Partition, write_part_by_content
@@ -30,7 +30,6 @@ from bystander.tasks.publish_voicebench import (
     ANSWER_COLUMNS,
     PACKAGES,
     VERDICT_COLUMNS,
-    find_published_voicebench,
     publish_voicebench,
 )
 
@@ -91,7 +90,7 @@ class VoiceBenchEvaluation:
             config.evaluation_name,
             list_results((*self.answered.values(), *self.judged.values())),
         )
-        scores = find_published_voicebench(target, content)
+        scores = find_scores(target, content, VoiceBenchScores)
         if scores is not None:
             self.listener.on_phase("nothing new: the published evaluation is made of just this")
         else:
