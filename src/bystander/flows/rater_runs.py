@@ -23,7 +23,6 @@ from bystander.schemas.evaluation_settings import EvaluationConfig
 from bystander.storage.build_manifest import ModelFileInfo
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition, read_partition_columns
-from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment, StageJob, open_environment
 from bystander.tasks.metrics.input_checks import list_ids
 from bystander.tasks.stages import get_stage
@@ -163,13 +162,6 @@ class RaterRuns:
     def _advance(self, part: str, rows: int) -> None:
         self._done[part] = rows
         self.listener.on_accepted(dict(self._done), dict(self._wanted))
-
-
-def list_results(journeys: Iterable[Sequence[Journey]]) -> Iterator[tuple[Partition, StageResult]]:
-    """Yield each partition that was read, with its result."""
-    for part in journeys:
-        for journey in part:
-            yield from journey.results
 
 
 def _holds_model(config: EngineConfig) -> bool:

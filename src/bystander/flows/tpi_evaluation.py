@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bystander.flows.check_evaluate_tpi import describe_other_pack
-from bystander.flows.evaluation_flow import EvaluationOutcome
+from bystander.flows.evaluation_flow import EvaluationOutcome, find_published
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey
-from bystander.flows.rater_runs import RaterRuns, list_results
+from bystander.flows.rater_runs import RaterRuns
 from bystander.prompts.load import load_pack
 from bystander.schemas.engine_configs import EvaluationEngines
 from bystander.schemas.errors import InputError
@@ -22,9 +22,9 @@ from bystander.schemas.identity import derive_seed, digest_json
 from bystander.storage.bench_rows import Bench, read_bench, read_clips
 from bystander.storage.build_manifest import get_code_version, list_package_versions
 from bystander.storage.embedding_files import read_embeddings
-from bystander.storage.evaluation_manifest import EVALUATIONS, PACKAGES, find_scores
+from bystander.storage.evaluation_manifest import EVALUATIONS, PACKAGES
 from bystander.storage.filesystem import Store, open_file
-from bystander.storage.part_use import BASES_FOLDER, record_part_use
+from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, write_part_by_content
 from bystander.storage.rating_files import Scores, read_ratings
 from bystander.tasks.environment import StageJob
@@ -77,21 +77,13 @@ class TpiEvaluation:
         findings = Findings(bench.rows, bench.pairs, answers, self._read_verdicts(), ratings)
         content = self._digest_content(bench)
         location = self.store.uri_of(f"{EVALUATIONS}/{config.evaluation_name}")
-        target = self.store.child(EVALUATIONS, config.evaluation_name)
-        record_part_use(
-            self.store,
-            EVALUATIONS,
-            config.evaluation_name,
-            list_results((*self.answered.values(), *self.judged.values())),
-        )
-        scores = find_scores(target, content, EvaluationScores)
-        if scores is not None:
-            self.listener.on_phase("nothing new: the published evaluation is made of just this")
-        else:
+        journeys = (*self.answered.values(), *self.judged.values())
+        scores = find_published(self.store, config, self.listener, journeys, content, EvaluationScores)
+        if scores is None:
             self.listener.on_phase("scoring")
             scores = self._score(bench, findings)
             publish_evaluation(
-                target,
+                self.store.child(EVALUATIONS, config.evaluation_name),
                 config,
                 scores,
                 {system: self.raters.read(journeys, ANSWER_COLUMNS) for system, journeys in self.answered.items()},

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from bystander.flows.evaluation_flow import EvaluationOutcome
+from bystander.flows.evaluation_flow import EvaluationOutcome, find_published
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey
-from bystander.flows.rater_runs import RaterRuns, list_results
+from bystander.flows.rater_runs import RaterRuns
 from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfig
 from bystander.schemas.evaluation_scores import Estimate
@@ -19,9 +19,9 @@ from bystander.schemas.identity import digest_json
 from bystander.schemas.voicebench import PARTS, PARTS_BY_NAME, PartName
 from bystander.schemas.voicebench_scores import VoiceBenchPartInfo, VoiceBenchPartScore, VoiceBenchScores
 from bystander.storage.build_manifest import get_code_version, list_package_versions
-from bystander.storage.evaluation_manifest import EVALUATIONS, find_scores
+from bystander.storage.evaluation_manifest import EVALUATIONS
 from bystander.storage.filesystem import Store
-from bystander.storage.part_use import BASES_FOLDER, record_part_use
+from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, write_part_by_content
 from bystander.storage.voicebench_files import VoiceBenchFiles, find_voicebench
 from bystander.tasks.environment import StageJob
@@ -83,21 +83,13 @@ class VoiceBenchEvaluation:
             for judge in config.judges:
                 self._judge(judge)
         content = self._digest_content()
-        target = self.store.child(EVALUATIONS, config.evaluation_name)
-        record_part_use(
-            self.store,
-            EVALUATIONS,
-            config.evaluation_name,
-            list_results((*self.answered.values(), *self.judged.values())),
-        )
-        scores = find_scores(target, content, VoiceBenchScores)
-        if scores is not None:
-            self.listener.on_phase("nothing new: the published evaluation is made of just this")
-        else:
+        journeys = (*self.answered.values(), *self.judged.values())
+        scores = find_published(self.store, config, self.listener, journeys, content, VoiceBenchScores)
+        if scores is None:
             self.listener.on_phase("scoring")
             scores = self._score()
             publish_voicebench(
-                target,
+                self.store.child(EVALUATIONS, config.evaluation_name),
                 config,
                 scores,
                 {system: self._read_answers(system) for system in config.systems},
