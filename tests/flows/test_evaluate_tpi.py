@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bystander.schemas.errors import BuildError, BystanderError, InputError
+from bystander.schemas.evaluation_scores import EvaluationScores
 from bystander.storage.evaluation_manifest import read_evaluation
 from bystander.storage.filesystem import open_store
 from evaluations import PAIRS, STAND_INS, TWINS, Evaluated, configure, evaluate, make_bench_rows, write_bench
@@ -78,7 +79,7 @@ def test_breakdowns_comparisons_and_examples(first: Evaluated) -> None:
 
 
 def test_everything_is_written_and_listed(first: Evaluated) -> None:
-    manifest, scores = read_evaluation(open_store(first.folder))
+    manifest, scores = read_evaluation(open_store(first.folder), EvaluationScores)
     assert scores == first.outcome.scores
     assert {info.file for info in manifest.files} == set(first.files)
     assert {"table.md", "table.csv", "table.json", "report.html", "scores.json"} <= set(first.files)

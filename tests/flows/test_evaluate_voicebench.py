@@ -12,11 +12,12 @@ import pytest
 
 from bystander.flows.check_evaluate_voicebench import check_evaluate_voicebench
 from bystander.flows.evaluate_voicebench import run_evaluate_voicebench
+from bystander.flows.evaluation_flow import EvaluationOutcome
 from bystander.flows.listeners import SilentListener, listening
-from bystander.flows.voicebench_evaluation import VoiceBenchOutcome
 from bystander.schemas.errors import ConfigError, InputError, UserError
 from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfig, load_voicebench_config
 from bystander.schemas.voicebench import PARTS
+from bystander.schemas.voicebench_scores import VoiceBenchScores
 from bystander.storage.stage_results import StageResult
 from voicebench_answers import ANSWERS, MEANS, write_predictions
 from voicebench_copies import make_records, write_voicebench
@@ -60,18 +61,18 @@ def make_config(data: Path, folder: Path, **fields: Any) -> EvaluateVoiceBenchCo
     )
 
 
-def evaluate(config: EvaluateVoiceBenchConfig) -> tuple[VoiceBenchOutcome, Results]:
+def evaluate(config: EvaluateVoiceBenchConfig) -> tuple[EvaluationOutcome[VoiceBenchScores], Results]:
     listener = Results()
     with listening(listener):
         return run_evaluate_voicebench(config), listener
 
 
 @pytest.fixture(scope="module")
-def first(data: Path, folder: Path, prefect_server: None) -> VoiceBenchOutcome:
+def first(data: Path, folder: Path, prefect_server: None) -> EvaluationOutcome[VoiceBenchScores]:
     return evaluate(make_config(data, folder))[0]
 
 
-def test_every_part_has_the_score_worked_out_by_hand(first: VoiceBenchOutcome) -> None:
+def test_every_part_has_the_score_worked_out_by_hand(first: EvaluationOutcome[VoiceBenchScores]) -> None:
     scores = {score.part: score for score in first.scores.scores}
     assert [score.part for score in first.scores.scores] == [part.name for part in PARTS]
     assert {part: score.estimate.mean for part, score in scores.items()} == pytest.approx(MEANS)
@@ -85,7 +86,7 @@ def test_every_part_has_the_score_worked_out_by_hand(first: VoiceBenchOutcome) -
     assert scores["sd_qa"].details == {"holds_reference": 1 / 2}
 
 
-def test_all_files_are_there_and_say_the_same(first: VoiceBenchOutcome, folder: Path) -> None:
+def test_all_files_are_there_and_say_the_same(first: EvaluationOutcome[VoiceBenchScores], folder: Path) -> None:
     target = folder / "store/evaluations/first"
     manifest = json.loads((target / "manifest.json").read_text())
     assert {info["file"] for info in manifest["files"]} == {
@@ -107,7 +108,7 @@ def test_all_files_are_there_and_say_the_same(first: VoiceBenchOutcome, folder: 
     assert "published" not in (target / "table.md").read_text()
 
 
-def test_a_second_run_makes_nothing_anew(first: VoiceBenchOutcome, data: Path, folder: Path) -> None:
+def test_a_second_run_makes_nothing_anew(first: EvaluationOutcome[VoiceBenchScores], data: Path, folder: Path) -> None:
     written = (folder / "store/evaluations/first/manifest.json").stat().st_mtime_ns
     again, results = evaluate(make_config(data, folder, partition_rows=64))
     assert again.scores == first.scores
@@ -115,12 +116,16 @@ def test_a_second_run_makes_nothing_anew(first: VoiceBenchOutcome, data: Path, f
     assert (folder / "store/evaluations/first/manifest.json").stat().st_mtime_ns == written
 
 
-def test_the_sizes_of_partitions_change_no_score(first: VoiceBenchOutcome, data: Path, folder: Path) -> None:
+def test_the_sizes_of_partitions_change_no_score(
+    first: EvaluationOutcome[VoiceBenchScores], data: Path, folder: Path
+) -> None:
     other, _ = evaluate(make_config(data, folder, name="small", partition_rows=1))
     assert other.scores.scores == first.scores.scores
 
 
-def test_a_changed_answer_is_judged_alone(first: VoiceBenchOutcome, data: Path, tmp_path: Path, folder: Path) -> None:
+def test_a_changed_answer_is_judged_alone(
+    first: EvaluationOutcome[VoiceBenchScores], data: Path, tmp_path: Path, folder: Path
+) -> None:
     answers = {**ANSWERS, "sd_qa/usa/00001": "It has seven."}
     config = make_config(data, tmp_path, answers=answers, name="better", store=str(folder / "store"), published=True)
     outcome, results = evaluate(config)

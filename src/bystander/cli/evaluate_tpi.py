@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from bystander.cli.interruption import run_interruptibly
+from bystander.cli.evaluate_options import (
+    AllowMissing,
+    Name,
+    Out,
+    Seed,
+    Workers,
+    gather_overrides,
+    parse_raters,
+    run_and_show,
+)
 
 
 def evaluate_tpi(
@@ -48,29 +58,14 @@ def evaluate_tpi(
             help="A system's embeddings, as system=file.npy of shape (rows, d) in the bench's order; may be repeated."
         ),
     ] = None,
-    allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Let rows without an answer count as the worst answer.")
-    ] = False,
+    allow_missing: AllowMissing = False,
     rows: Annotated[
         int | None, typer.Option(min=1, help="Only so many rows of each test, linked pairs first. Default: all.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of answers, verdicts and intervals. Default: 0.")
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            help="Store: folder or URL of evaluations and caches; one that was stopped goes on from them. Default: "
-            "bystander-store."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the folder, OUT/evaluations/NAME. Default: derived from the settings."),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Partitions in work at once. Changes the speed, never a score.")
-    ] = None,
+    seed: Seed = None,
+    out: Out = None,
+    name: Name = None,
+    workers: Workers = None,
     config: Annotated[
         list[str] | None,
         typer.Option(help="YAML file of fields laid over the profile; may be repeated, the last one wins."),
@@ -84,10 +79,8 @@ def evaluate_tpi(
 
     Ctrl-C loses nothing that is finished: the same command goes on from there.
     """
-    from bystander.schemas.config import parse_override
-    from bystander.schemas.evaluate_profiles import load_evaluate_config, parse_judge, parse_pair, parse_system
+    from bystander.schemas.evaluate_profiles import load_evaluate_config, parse_pair
 
-    overrides: dict[str, Any] = dict(parse_override(text) for text in set_ or [])
     given = {
         "bench": bench,
         "rows": rows,
@@ -100,13 +93,12 @@ def evaluate_tpi(
         or None,
         "embeddings": dict(parse_pair(text, "--embeddings") for text in embeddings or []) or None,
     }
-    overrides.update({key: value for key, value in given.items() if value is not None})
+    overrides = gather_overrides(set_, given)
     settings = load_evaluate_config(
         profile,
         config or (),
         overrides,
-        systems=dict(parse_system(text) for text in system or []),
-        judges=dict(parse_judge(text) for text in judge or []),
+        **parse_raters(system, judge),
     )
 
     from bystander.flows.check_evaluate_tpi import check_evaluate_tpi
@@ -114,26 +106,11 @@ def evaluate_tpi(
     # Prefect takes seconds to import, and its server more to start: mistakes are found before.
     check_evaluate_tpi(settings)
 
-    from rich.console import Console
+    def evaluate() -> tuple[Sequence[str], str]:
+        from bystander.flows.evaluate_tpi import run_evaluate_tpi
+        from bystander.tasks.evaluation_tables import format_table
 
-    from bystander.cli.progress import ProgressDisplay
-    from bystander.flows.prefect_settings import configure_prefect
+        outcome = run_evaluate_tpi(settings)
+        return outcome.summary, format_table(outcome.scores, "markdown")
 
-    configure_prefect()
-    console = Console(soft_wrap=True)
-    with ProgressDisplay(console) as display:
-
-        def work() -> tuple[tuple[str, ...], str]:
-            from bystander.flows.evaluate_tpi import run_evaluate_tpi
-            from bystander.flows.listeners import listening
-            from bystander.tasks.evaluation_tables import format_table
-
-            with listening(display):
-                outcome = run_evaluate_tpi(settings)
-            return outcome.summary, format_table(outcome.scores, "markdown")
-
-        display.on_phase("starting Prefect")
-        summary, table = run_interruptibly(work)
-    for line in summary:
-        console.print(line, markup=False, highlight=False)
-    console.print(f"\n{table}", markup=False, highlight=False, end="")
+    run_and_show(evaluate)

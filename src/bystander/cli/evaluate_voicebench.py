@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from bystander.cli.interruption import run_interruptibly
+from bystander.cli.evaluate_options import (
+    AllowMissing,
+    Name,
+    Out,
+    Seed,
+    Workers,
+    gather_overrides,
+    parse_raters,
+    run_and_show,
+)
 
 
 def evaluate_voicebench(
@@ -41,29 +51,14 @@ def evaluate_voicebench(
     published: Annotated[
         bool, typer.Option("--published", help="Show the figures of the TPI paper's Table 3 beside the systems'.")
     ] = False,
-    allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Let rows without an answer count as the worst answer.")
-    ] = False,
+    allow_missing: AllowMissing = False,
     rows: Annotated[
         int | None, typer.Option(min=1, help="Only so many rows of each part, the first ones. Default: all.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of answers, verdicts and intervals. Default: 0.")
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            help="Store: folder or URL of evaluations and caches; one that was stopped goes on from them. Default: "
-            "bystander-store."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the folder, OUT/evaluations/NAME. Default: derived from the settings."),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Partitions in work at once. Changes the speed, never a score.")
-    ] = None,
+    seed: Seed = None,
+    out: Out = None,
+    name: Name = None,
+    workers: Workers = None,
     config: Annotated[
         list[str] | None, typer.Option(help="YAML file of fields; may be repeated, the last one wins.")
     ] = None,
@@ -76,11 +71,8 @@ def evaluate_voicebench(
 
     Ctrl-C loses nothing that is finished: the same command goes on from there.
     """
-    from bystander.schemas.config import parse_override
-    from bystander.schemas.evaluate_profiles import parse_judge, parse_system
     from bystander.schemas.evaluate_voicebench_config import load_voicebench_config
 
-    overrides: dict[str, Any] = dict(parse_override(text) for text in set_ or [])
     given = {
         "data": data,
         "parts": parts,
@@ -92,12 +84,11 @@ def evaluate_voicebench(
         "published": published or None,
         "allow_missing": allow_missing or None,
     }
-    overrides.update({key: value for key, value in given.items() if value is not None})
+    overrides = gather_overrides(set_, given)
     settings = load_voicebench_config(
         config or (),
         overrides,
-        systems=dict(parse_system(text) for text in system or []),
-        judges=dict(parse_judge(text) for text in judge or []),
+        **parse_raters(system, judge),
     )
 
     from bystander.flows.check_evaluate_voicebench import check_evaluate_voicebench
@@ -105,28 +96,13 @@ def evaluate_voicebench(
     # Prefect takes seconds to import, and its server more to start: mistakes are found before.
     check_evaluate_voicebench(settings)
 
-    from rich.console import Console
+    def evaluate() -> tuple[Sequence[str], str]:
+        from bystander.flows.evaluate_voicebench import run_evaluate_voicebench
+        from bystander.tasks.metrics.voicebench.published import load_published_voicebench
+        from bystander.tasks.voicebench_table import format_voicebench_table
 
-    from bystander.cli.progress import ProgressDisplay
-    from bystander.flows.prefect_settings import configure_prefect
+        outcome = run_evaluate_voicebench(settings)
+        published_figures = load_published_voicebench() if settings.published else None
+        return outcome.summary, format_voicebench_table(outcome.scores, "markdown", published_figures)
 
-    configure_prefect()
-    console = Console(soft_wrap=True)
-    with ProgressDisplay(console) as display:
-
-        def work() -> tuple[tuple[str, ...], str]:
-            from bystander.flows.evaluate_voicebench import run_evaluate_voicebench
-            from bystander.flows.listeners import listening
-            from bystander.tasks.metrics.voicebench.published import load_published_voicebench
-            from bystander.tasks.voicebench_table import format_voicebench_table
-
-            with listening(display):
-                outcome = run_evaluate_voicebench(settings)
-            beside = load_published_voicebench() if settings.published else None
-            return outcome.summary, format_voicebench_table(outcome.scores, "markdown", beside)
-
-        display.on_phase("starting Prefect")
-        summary, table = run_interruptibly(work)
-    for line in summary:
-        console.print(line, markup=False, highlight=False)
-    console.print(f"\n{table}", markup=False, highlight=False, end="")
+    run_and_show(evaluate)

@@ -11,8 +11,9 @@ from typing import ClassVar
 import pyarrow as pa
 from prefect import flow
 
+from bystander.flows.flow_runs import run_flow
 from bystander.flows.prefect_listener import PrefectListener
-from bystander.flows.tpi_build import BuildOutcome, TpiBuild, run_flow, run_tpi_build
+from bystander.flows.tpi_build import BuildOutcome, TpiBuild, run_tpi_build
 from bystander.flows.tpi_harvest import Harvest
 from bystander.schemas.config import TpiBenchConfig
 from bystander.schemas.identity import digest_json
@@ -43,7 +44,7 @@ def build_tpi_bench(config: TpiBenchConfig) -> BuildOutcome:
 
 def run_build_tpi_bench(config: TpiBenchConfig) -> BuildOutcome:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
-    return run_flow(build_tpi_bench, config)
+    return run_flow(build_tpi_bench, config, config.workers, f"dataset:{config.dataset}")
 
 
 class _BenchBuild(TpiBuild[TpiBenchConfig]):

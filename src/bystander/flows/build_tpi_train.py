@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 from prefect import flow
 
+from bystander.flows.flow_runs import run_flow
 from bystander.flows.prefect_listener import PrefectListener
-from bystander.flows.tpi_build import BuildOutcome, TpiBuild, run_flow, run_tpi_build
+from bystander.flows.tpi_build import BuildOutcome, TpiBuild, run_tpi_build
 from bystander.schemas.config import TpiTrainConfig
 from bystander.schemas.tpi import CHECKED, VOICED
 from bystander.storage.build_manifest import BuildKind
@@ -33,7 +34,7 @@ def build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
 
 def run_build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
-    return run_flow(build_tpi_train, config)
+    return run_flow(build_tpi_train, config, config.workers, f"dataset:{config.dataset}")
 
 
 class _TrainBuild(TpiBuild[TpiTrainConfig]):

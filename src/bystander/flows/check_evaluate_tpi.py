@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bystander.flows.check_tpi_train import check_endpoint, check_store
+from bystander.flows.check_evaluation import check_engines, list_raters, require_systems
+from bystander.flows.check_tpi_train import check_store
 from bystander.prompts.load import LoadedPack, load_pack
-from bystander.schemas.engine_configs import (
-    EngineConfig,
-    OpenAiAudioConfig,
-    OpenAiTextConfig,
-    StandInConfig,
-    TransformersAudioConfig,
-)
+from bystander.schemas.engine_configs import EngineConfig
 from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
 from bystander.storage.bench_rows import open_bench
 from bystander.storage.build_manifest import BuildManifest
-from bystander.storage.model_store import ModelStore
 from bystander.storage.rating_files import read_ratings
 
 
@@ -28,8 +22,7 @@ def check_evaluate_tpi(config: EvaluateTpiConfig) -> None:
     Raises:
         UserError: names the first thing that is wrong.
     """
-    if not config.systems:
-        raise ConfigError("systems: name at least one, with --system name=config.yaml or name=predictions.jsonl")
+    require_systems(config)
     if not config.judges:
         raise ConfigError("judges: name at least one, with --judge name=config.yaml")
     pack = load_pack(config.pack)
@@ -44,22 +37,11 @@ def check_evaluate_tpi(config: EvaluateTpiConfig) -> None:
                 f"{', '.join(config.systems)}"
             )
     check_store(config.store)
-    models = ModelStore()
-    for name, engine in list_engines(config):
-        if isinstance(engine, OpenAiTextConfig | OpenAiAudioConfig):
-            check_endpoint(engine.base_url, name)
-        elif hasattr(engine, "model") and not isinstance(engine, TransformersAudioConfig):
-            models.resolve(engine.model)
+    check_engines(_list_engines(config))
 
 
-def list_engines(config: EvaluateTpiConfig) -> Iterator[tuple[str, EngineConfig]]:
-    """Yield every engine of an evaluation, with what it is for in words."""
-    for name, engine in config.systems.items():
-        yield f"system {name}", engine
-        if isinstance(engine, StandInConfig) and engine.writer is not None:
-            yield f"writer of system {name}", engine.writer
-    for name, judge in config.judges.items():
-        yield f"judge {name}", judge
+def _list_engines(config: EvaluateTpiConfig) -> Iterator[tuple[str, EngineConfig]]:
+    yield from list_raters(config)
     if config.controls.verifier is not None:
         yield "verifier of the controls", config.controls.verifier
 

@@ -6,35 +6,26 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from prefect import Flow, tags
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
 from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build
+from bystander.flows.flow_runs import run_with_repairs
 from bystander.flows.listeners import current_listener
-from bystander.flows.prefect_housekeeping import (
-    fail_abandoned_flow_runs,
-    mark_this_process,
-    owner_tag,
-    start_temporary_server,
-    stop_orphaned_servers,
-)
 from bystander.flows.prefect_listener import PrefectListener
 from bystander.flows.tpi_harvest import Harvest
 from bystander.schemas.config import TpiConfig
-from bystander.schemas.errors import BuildError, CorruptPartError, InputError
+from bystander.schemas.errors import BuildError, InputError
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
 from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import BuildKind, BuildManifest
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
 from bystander.storage.query_files import read_queries
-from bystander.storage.stage_results import discard_result_of_part
 from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
 from bystander.tasks.publish_tpi import StageRuns, TpiRows, digest_content, find_published, publish_tpi
 from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, list_stages_needed
@@ -50,9 +41,6 @@ from bystander.tasks.stages.select_quotas import Missing, Selection
 from bystander.tasks.stages.strata import choose_scenarios
 
 Config = TypeVar("Config", bound=TpiConfig)
-
-_MAX_REPAIRS = 5
-"""Times that a build starts over from its stored results because one of them turned out damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,39 +190,15 @@ def run_tpi_build(
     check_tpi_build(config)
     listener = PrefectListener(current_listener(), config.dataset)
     environment = open_environment(StageJob.of(config))
+
+    def build_once() -> BuildOutcome:
+        outcome = make(config, environment, listener).run()
+        listener.publish(outcome.manifest, outcome.summary, outcome.location)
+        return outcome
+
     try:
         check_opened_engines(config, environment)
         with lock_build(environment.store, config.dataset, config.build_name):
-            return _build_with_repairs(make, config, environment, listener)
+            return run_with_repairs(build_once, environment.store, listener, "rebuilding a damaged part")
     finally:
         close_environments()
-
-
-def _build_with_repairs(
-    make: Callable[[Config, StageEnvironment, PrefectListener], TpiBuild[Config]],
-    config: Config,
-    environment: StageEnvironment,
-    listener: PrefectListener,
-) -> BuildOutcome:
-    for repair in range(_MAX_REPAIRS + 1):
-        try:
-            outcome = make(config, environment, listener).run()
-            listener.publish(outcome.manifest, outcome.summary, outcome.location)
-            return outcome
-        except CorruptPartError as damage:
-            if repair == _MAX_REPAIRS:
-                raise
-            listener.on_phase(f"rebuilding a damaged part: {damage}")
-            discard_result_of_part(environment.store, damage.path)
-    raise AssertionError("unreachable")
-
-
-def run_flow(flow: Flow[[Config], BuildOutcome], config: Config) -> BuildOutcome:
-    """Run a build flow in this process, on as many threads as configured, and clear up what killed runs left."""
-    mark = mark_this_process()
-    stop_orphaned_servers()
-    start_temporary_server()
-    fail_abandoned_flow_runs()
-    runner: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=config.workers)
-    with tags(owner_tag(mark), f"dataset:{config.dataset}"):
-        return flow.with_options(task_runner=runner)(config)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from bystander.schemas.evaluation import TestName
 from bystander.schemas.evaluation_scores import Comparison, Estimate
+
+TableStyle = Literal["markdown", "csv", "json"]
+
+TABLE_FILES: Mapping[str, TableStyle] = {"table.md": "markdown", "table.csv": "csv", "table.json": "json"}
+"""Files of the table in an evaluation's folder."""
 
 TEST_TITLES: dict[TestName, str] = {"tpi_test": "TPI-Test", "janus_test": "Janus-Test"}
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bystander.schemas.errors import BuildError, StorageError
-from bystander.schemas.evaluation_scores import EvaluationScores
 from bystander.storage.build_manifest import MANIFEST_NAME, ModelFileInfo
 from bystander.storage.filesystem import Store
 
@@ -30,6 +29,9 @@ PACKAGES = (
     "xllamacpp",
 )
 """Packages whose version can change an answer, a verdict or a figure."""
+
+
+Scores = TypeVar("Scores", bound=BaseModel)
 
 
 class _Section(BaseModel):
@@ -67,8 +69,13 @@ def write_evaluation_manifest(store: Store, manifest: EvaluationManifest) -> Non
     store.write_bytes(MANIFEST_NAME, manifest.model_dump_json(indent=2).encode() + b"\n")
 
 
-def read_evaluation(store: Store) -> tuple[EvaluationManifest, EvaluationScores]:
-    """Return manifest and scores of a finished evaluation whose files are what the manifest says.
+def name_verdicts(system: str, judge: str) -> str:
+    """Return the file, in an evaluation's folder, of a judge's verdicts on a system's answers."""
+    return f"verdicts/{system}.{judge}.parquet"
+
+
+def read_evaluation(store: Store, kind: type[Scores]) -> tuple[EvaluationManifest, Scores]:
+    """Return manifest and scores, of class `kind`, of a finished evaluation whose files are what the manifest says.
 
     Raises:
         BuildError: it is unfinished, damaged, or of another version.
@@ -81,15 +88,15 @@ def read_evaluation(store: Store) -> tuple[EvaluationManifest, EvaluationScores]
         for info in manifest.files:
             if store.size(info.file) != info.bytes or store.sha256(info.file) != info.sha256:
                 raise BuildError(f"{store.uri_of(info.file)}: is not what the manifest says; evaluate again")
-        return manifest, EvaluationScores.model_validate_json(store.read_bytes(SCORES_NAME))
+        return manifest, kind.model_validate_json(store.read_bytes(SCORES_NAME))
     except ValidationError as exc:
         raise BuildError(f"{store.uri}: is no evaluation of this version ({exc.errors()[0]['msg']})") from exc
 
 
-def find_evaluation(store: Store, content_digest: str) -> tuple[EvaluationManifest, EvaluationScores] | None:
-    """Return what was published from the same content, if it is whole, else None."""
+def find_scores(store: Store, content_digest: str, kind: type[Scores]) -> Scores | None:
+    """Return the scores that were published from the same content, if all files are whole, else None."""
     try:
-        manifest, scores = read_evaluation(store)
+        manifest, scores = read_evaluation(store, kind)
     except (BuildError, StorageError):
         return None
-    return (manifest, scores) if manifest.content_digest == content_digest else None
+    return scores if manifest.content_digest == content_digest else None

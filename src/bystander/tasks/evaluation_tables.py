@@ -20,13 +20,12 @@ from bystander.schemas.evaluation_table import (
     TableCell,
     TableColumn,
     TableRow,
+    TableStyle,
     show_figure,
     show_p,
 )
 from bystander.tasks.metrics.published_results import PublishedResults, PublishedSystem, load_published_results
 from bystander.tasks.metrics.score_definitions import TABLE_SCORES, BenchSet, ScoreDefinition
-
-TableStyle = Literal["markdown", "csv", "json"]
 
 _NOTHING = Estimate(mean=None, low=None, high=None, n=0)
 _STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))

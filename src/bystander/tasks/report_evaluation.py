@@ -14,16 +14,12 @@ from bystander.pages.evaluation_report import EvaluationReport, JudgedExample, r
 from bystander.schemas.errors import StorageError
 from bystander.schemas.evaluation import BENCH_ROW
 from bystander.schemas.evaluation_scores import EvaluationScores, Example
+from bystander.storage.evaluation_manifest import name_verdicts
 from bystander.storage.filesystem import Store
 from bystander.tasks.evaluation_tables import adjust_comparisons, build_table
 
 REPORT_NAME = "report.html"
 _VERDICT_COLUMNS = ["id", "answer", "answer_fault", "rsf", "oh"]
-
-
-def name_verdicts(system: str, judge: str) -> str:
-    """Return the file, in an evaluation's folder, of a judge's verdicts on a system's answers."""
-    return f"verdicts/{system}.{judge}.parquet"
 
 
 def write_evaluation_report(

@@ -26,7 +26,7 @@ from bystander.tasks.metrics.reply_similarity import estimate_similarity
 from bystander.tasks.metrics.response_scores import OVERLAP, ScoreSummary, resolve_scores, summarise_scores
 from bystander.tasks.metrics.score_definitions import SCORES_BY_KEY, ScoreDefinition
 from bystander.tasks.metrics.system_comparison import compare_binary, compare_ordinal
-from bystander.tasks.stages.judge_replies import NOT_ANSWERED, is_answered
+from bystander.tasks.stages.verdicts import NOT_ANSWERED, is_answered
 
 _BREAKDOWNS: Mapping[TestName, tuple[str, ...]] = {
     "tpi_test": ("scenario", "category", "label", "timing", OVERLAP),

@@ -8,14 +8,13 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from bystander.schemas.evaluation_scores import Estimate
+from bystander.schemas.evaluation_table import TableStyle
 from bystander.schemas.voicebench import PARTS, PARTS_BY_NAME, VoiceBenchPart
 from bystander.schemas.voicebench_scores import VoiceBenchPartScore, VoiceBenchScores
 from bystander.tasks.metrics.voicebench.published import PublishedVoiceBench
-
-TableFormat = Literal["markdown", "csv", "json"]
 
 _UNITS = {
     "open": "1-5",
@@ -28,7 +27,7 @@ _FIELDS = ("system", "judge", "part", "mean", "low", "high", "n", "rows", "missi
 
 
 def format_voicebench_table(
-    scores: VoiceBenchScores, form: TableFormat, published: PublishedVoiceBench | None = None
+    scores: VoiceBenchScores, style: TableStyle, published: PublishedVoiceBench | None = None
 ) -> str:
     """Return the table, ending in a line break.
 
@@ -37,13 +36,13 @@ def format_voicebench_table(
 
     Args:
         scores: what was found.
-        form: which form.
+        style: which form.
         published: systems to show below the others, marked as published.
     """
-    if form == "markdown":
+    if style == "markdown":
         return _format_markdown(scores, published)
     records = _list_records(scores, published)
-    if form == "json":
+    if style == "json":
         return json.dumps(records, indent=2, ensure_ascii=False) + "\n"
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, _FIELDS, lineterminator="\n")

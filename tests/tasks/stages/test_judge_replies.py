@@ -13,7 +13,8 @@ from bystander.prompts.render import MAX_PROMPT_CHARACTERS
 from bystander.schemas.engines import RowFault, TextReply
 from bystander.schemas.evaluate_config import JudgeReplies
 from bystander.schemas.evaluation import ANSWERED
-from bystander.tasks.stages.judge_replies import CUT_MARK, STAGE, cut_answer
+from bystander.tasks.stages.judge_replies import CUT_MARK, STAGE
+from bystander.tasks.stages.verdicts import cut_text
 from tasks.stages.scripted_text import ScriptedTextEngine, answer_always, make_context, make_rows
 
 GOOD = {"rationale": "It asks.", "score": 1}
@@ -127,7 +128,7 @@ ROW = {"primary": "p" * 260, "third_party": "t" * 200}
 @given(st.text(max_size=200) | st.sampled_from(['"', "\n", "\x00", "\\", "=", "\u2028"]).map(lambda c: c * 9000))
 def test_an_answer_stays_in_its_place(text):
     pack, limit = load_pack("reference"), JudgeReplies.model_fields["max_answer_characters"].metadata[1].le
-    shown = cut_answer(text, limit)
+    shown = cut_text(text, limit, CUT_MARK)
     messages = pack.messages("judge_strategy", {**ROW, "class": pack.classes[0], "answer": shown})
     other = pack.messages("judge_strategy", {**ROW, "class": pack.classes[0], "answer": "x"})
     assert messages[:-1] == other[:-1]

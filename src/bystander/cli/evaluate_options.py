@@ -1,0 +1,80 @@
+"""What the commands that score systems share: options, and a run whose summary and table are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from bystander.cli.interruption import run_interruptibly
+
+AllowMissing = Annotated[
+    bool, typer.Option("--allow-missing", help="Let rows without an answer count as the worst answer.")
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of answers, verdicts and intervals. Default: 0.")]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        help="Store: folder or URL of evaluations and caches; one that was stopped goes on from them. Default: "
+        "bystander-store."
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(help="Name of the folder, OUT/evaluations/NAME. Default: derived from the settings."),
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Partitions in work at once. Changes the speed, never a score.")
+]
+
+
+def gather_overrides(set_: Sequence[str] | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `--set`, and over them those of other options that were given, i.e. are not None.
+
+    Raises:
+        ConfigError: a field is not written as name=value.
+    """
+    from bystander.schemas.config import parse_override
+
+    overrides = dict(parse_override(text) for text in set_ or [])
+    overrides.update({key: value for key, value in given.items() if value is not None})
+    return overrides
+
+
+def parse_raters(system: Sequence[str] | None, judge: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+    """Return `systems` and `judges` by name, from the options that name them.
+
+    Raises:
+        ConfigError: one is written wrongly, or its file cannot be read.
+    """
+    from bystander.schemas.evaluate_profiles import parse_judge, parse_system
+
+    return {
+        "systems": dict(parse_system(text) for text in system or []),
+        "judges": dict(parse_judge(text) for text in judge or []),
+    }
+
+
+def run_and_show(evaluate: Callable[[], tuple[Sequence[str], str]]) -> None:
+    """Run an evaluation with its progress shown, and print the summary and the table that it returns."""
+    from rich.console import Console
+
+    from bystander.cli.progress import ProgressDisplay
+    from bystander.flows.prefect_settings import configure_prefect
+
+    configure_prefect()
+    console = Console(soft_wrap=True)
+    with ProgressDisplay(console) as display:
+
+        def work() -> tuple[Sequence[str], str]:
+            from bystander.flows.listeners import listening
+
+            with listening(display):
+                return evaluate()
+
+        display.on_phase("starting Prefect")
+        summary, table = run_interruptibly(work)
+    for line in summary:
+        console.print(line, markup=False, highlight=False)
+    console.print(f"\n{table}", markup=False, highlight=False, end="")

@@ -1,0 +1,47 @@
+"""Finds the mistakes in the systems and judges of an evaluation that need no work to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from bystander.flows.check_tpi_train import check_endpoint
+from bystander.schemas.engine_configs import (
+    EngineConfig,
+    OpenAiAudioConfig,
+    OpenAiTextConfig,
+    StandInConfig,
+    TransformersAudioConfig,
+)
+from bystander.schemas.errors import ConfigError
+from bystander.schemas.evaluation_settings import EvaluationConfig
+from bystander.storage.model_store import ModelStore
+
+
+def require_systems(config: EvaluationConfig) -> None:
+    """Raise a `ConfigError` where there is nothing to evaluate."""
+    if not config.systems:
+        raise ConfigError("systems: name at least one, with --system name=config.yaml or name=predictions.jsonl")
+
+
+def list_raters(config: EvaluationConfig) -> Iterator[tuple[str, EngineConfig]]:
+    """Yield the engines of systems and judges, each with what it is for in words."""
+    for name, engine in config.systems.items():
+        yield f"system {name}", engine
+        if isinstance(engine, StandInConfig) and engine.writer is not None:
+            yield f"writer of system {name}", engine.writer
+    for name, judge in config.judges.items():
+        yield f"judge {name}", judge
+
+
+def check_engines(engines: Iterable[tuple[str, EngineConfig]]) -> None:
+    """See whether endpoints listen and models are in the store.
+
+    Raises:
+        UserError: names the first engine that is wrong.
+    """
+    models = ModelStore()
+    for name, engine in engines:
+        if isinstance(engine, OpenAiTextConfig | OpenAiAudioConfig):
+            check_endpoint(engine.base_url, name)
+        elif hasattr(engine, "model") and not isinstance(engine, TransformersAudioConfig):
+            models.resolve(engine.model)
