@@ -33,6 +33,7 @@ demo-bench: setup
 	$(BIN)/bystander models fetch $(DEMO_MODELS)
 	$(BIN)/bystander build tpi-bench --profile playbook --config examples/demo.yaml --out $(DEMO_STORE) --name demo \
 		$(if $(wildcard $(DEMO_STORE)/tpi-train/demo/manifest.json),--disjoint-from $(DEMO_STORE)/tpi-train/demo)
+	$(BIN)/bystander evaluate controls $(DEMO_STORE)/tpi-bench/demo
 	$(BIN)/bystander verify $(DEMO_STORE)/tpi-bench/demo
 	$(BIN)/bystander evaluate tpi --profile playbook --config examples/demo-evaluation.yaml \
 		--bench $(DEMO_STORE)/tpi-bench/demo --out $(DEMO_STORE) --name demo

@@ -28,9 +28,9 @@ def evaluate_controls(
     """
     from bystander.schemas.evaluate_config import ControlsConfig
     from bystander.storage.build_manifest import read_manifest
-    from bystander.storage.control_section import list_figures
+    from bystander.storage.control_section import CONTROLS_NAME, list_figures
     from bystander.storage.filesystem import open_store
-    from bystander.tasks.publish_controls import CONTROLS_NAME, publish_controls
+    from bystander.tasks.publish_controls import publish_controls
 
     store = open_store(build)
     made = read_manifest(store)

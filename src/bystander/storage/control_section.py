@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from bystander.schemas.evaluation_scores import Control
 
+CONTROLS_NAME = "controls.json"
+"""Beside a build whose controls were measured."""
 TITLE = "Does it need ears?"
 _HEADING = f"## {TITLE}"
 _FOLLOWED_BY = "## How it was built"

@@ -21,15 +21,13 @@ from bystander.storage.build_manifest import (
     list_package_versions,
     read_manifest,
 )
-from bystander.storage.control_section import place_section, render_controls
+from bystander.storage.control_section import CONTROLS_NAME, place_section, render_controls
 from bystander.storage.dataset_card import CARD_NAME
 from bystander.storage.filesystem import Store
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.registry import open_text_engine, open_verifier
 from bystander.tasks.evaluation_controls import measure_controls
 from bystander.tasks.metrics.bootstrap import LEVEL
-
-CONTROLS_NAME = "controls.json"
 
 _PACKAGES = ("numpy", "onnxruntime", "scikit-learn", "scipy")
 _COLUMNS = [*(name for name in BENCH_ROW.names if name != "test"), "query_id"]

@@ -32,6 +32,7 @@ from bystander.storage.build_manifest import (
     read_manifest,
     write_manifest,
 )
+from bystander.storage.control_section import CONTROLS_NAME
 from bystander.storage.dataset_card import CARD_NAME, write_card
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition
@@ -155,6 +156,7 @@ def publish_tpi(
     """
     store = environment.store.child(config.dataset, config.build_name)
     store.remove("manifest.json")
+    store.remove(CONTROLS_NAME)  # of the rows that were here
     store.remove_temporaries()  # of a run that was killed here
     sampling_rate = config.stages.mix_speakers.sampling_rate
     engines: dict[str, EngineInfo] = {
