@@ -19,6 +19,7 @@ from bystander.storage.call_cache import SqliteCallCache
 from bystander.storage.filesystem import open_store
 from tasks.engines.scripted_chat_server import answer_well, serve_script
 from tpi_builds import write_queries
+from web_folder import serve_folder
 
 Run = Callable[..., tuple[int, str, str]]
 SLOW_MODULES = {"prefect", "pandas", "onnxruntime", "librosa", "scipy", "openai", "xllamacpp", "ctranslate2", "torch"}
@@ -440,3 +441,10 @@ def test_cleaning_while_a_build_runs_is_refused(run: Run, used_store: Path) -> N
 def test_cache_of_what_is_no_store(run: Run, tmp_path: Path, command: list[str]) -> None:
     assert f"{tmp_path}/typo: holds no cache; name the store" in fail(run, "cache", *command, tmp_path / "typo")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_queries_that_the_web_does_not_have_are_one_line(run: Run, store: Path, tmp_path: Path) -> None:
+    with serve_folder(tmp_path) as address:
+        asked = f"{address}/none.jsonl?download=true"
+        line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, "--queries", asked)
+    assert line == f"queries {asked}: cannot be fetched (the server answers 404 File not found)"
