@@ -8,11 +8,9 @@ from pydantic import Field, model_validator
 
 from bystander.schemas.engine_configs import CandidateConfig, TextEngineConfig, VerifierConfig
 from bystander.schemas.evaluation import TESTS, TestName
+from bystander.schemas.field_types import MAX_ROWS, NAME, NAME_IN_WORDS, Name, PartitionRows, Seed, Workers
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Params
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""What systems, judges and raters may be called: their names are those of files."""
 
 
 class AnswerClips(Params):
@@ -58,16 +56,16 @@ class EvaluateTpiConfig(Params):
     """All that decides an evaluation. `partition_rows` and `workers` change its speed only."""
 
     profile: str = "custom"
-    name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: Name | None = None
     """Name of the evaluation's folder; without one, it is derived from the configuration."""
     bench: str = ""
     """Folder or URL of a finished build with two-speaker rows, one-speaker rows or both."""
     tests: tuple[TestName, ...] = TESTS
-    rows: int | None = Field(None, ge=1)
+    rows: int | None = Field(None, ge=1, le=MAX_ROWS)
     """Only so many rows of each test, linked pairs first; null for all."""
     store: str = "bystander-store"
     """Folder or URL; the evaluation lies in `evaluations/<name>` of it."""
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
     pack: str = "reference"
     """Whose strategy and rubrics apply: built-in name or folder."""
     systems: dict[str, CandidateConfig] = Field(default_factory=dict)
@@ -79,11 +77,11 @@ class EvaluateTpiConfig(Params):
     """System to a `.npy` file of shape (rows, d), in the order of the bench's rows."""
     controls: ControlsConfig = ControlsConfig()
     confidence: float = Field(0.95, gt=0, lt=1)
-    resamples: int = Field(2000, ge=100)
-    worst_examples: int = Field(8, ge=0)
+    resamples: int = Field(2000, ge=100, le=1_000_000)
+    worst_examples: int = Field(8, ge=0, le=10_000)
     stages: EvaluationStages = EvaluationStages()
-    partition_rows: int = Field(64, ge=1)
-    workers: int = Field(2, ge=1)
+    partition_rows: PartitionRows = 64
+    workers: Workers = 2
 
     @model_validator(mode="after")
     def _names_are_usable(self) -> EvaluateTpiConfig:
@@ -95,9 +93,9 @@ class EvaluateTpiConfig(Params):
                 f"embeddings: no system {', '.join(unknown)}; there are {', '.join(self.systems) or 'none'}"
             )
         raters = [*self.judges, *(ratings.name for ratings in self.ratings)]
-        odd = [name for name in (*self.systems, *raters) if not _NAME.fullmatch(name)]
+        odd = [name for name in (*self.systems, *raters) if not re.fullmatch(NAME, name)]
         if odd:
-            raise ValueError(f"{odd[0]!r} is no name for a system or judge: use letters, digits, dots, hyphens and _")
+            raise ValueError(f"{odd[0]!r} is no name for a system or judge: use {NAME_IN_WORDS}")
         if twice := sorted({name for name in raters if raters.count(name) > 1}):
             raise ValueError(f"judges and ratings: {', '.join(twice)} stands for two; give each a name of its own")
         files = [f"{system}.{judge}".casefold() for system in self.systems for judge in self.judges]

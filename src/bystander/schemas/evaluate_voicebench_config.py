@@ -10,11 +10,10 @@ from pydantic import Field, model_validator
 
 from bystander.schemas.config import lay_over, validate_fields
 from bystander.schemas.engine_configs import CandidateConfig, TextEngineConfig
+from bystander.schemas.field_types import MAX_ROWS, NAME, NAME_IN_WORDS, Name, PartitionRows, Seed, Workers
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Params
 from bystander.schemas.voicebench import PARTS, PARTS_BY_NAME, PartName
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class AnswerVoicebench(Params):
@@ -42,18 +41,18 @@ class EvaluateVoiceBenchConfig(Params):
     """All that decides an evaluation on VoiceBench. `partition_rows` and `workers` change its speed only."""
 
     profile: str = "custom"
-    name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: Name | None = None
     """Name of the evaluation's folder; without one, it is derived from the configuration."""
     data: str = ""
     """Folder of the local copy, with one folder a part."""
     parts: tuple[PartName, ...] = tuple(part.name for part in PARTS)
     splits: dict[PartName, tuple[str, ...]] = Field(default_factory=dict)
     """Splits to read instead of a part's own, e.g. the accents of sd_qa."""
-    rows: int | None = Field(None, ge=1)
+    rows: int | None = Field(None, ge=1, le=MAX_ROWS)
     """Only so many rows of each part, the first ones; null for all."""
     store: str = "bystander-store"
     """Folder or URL; the evaluation lies in `evaluations/<name>` of it."""
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
     systems: dict[str, CandidateConfig] = Field(default_factory=dict)
     judges: dict[str, TextEngineConfig] = Field(default_factory=dict)
     """Needed by the parts with open or reference answers."""
@@ -62,10 +61,10 @@ class EvaluateVoiceBenchConfig(Params):
     published: bool = False
     """Whether the tables show the figures of the TPI paper's Table 3 beside the systems'."""
     confidence: float = Field(0.95, gt=0, lt=1)
-    resamples: int = Field(2000, ge=100)
+    resamples: int = Field(2000, ge=100, le=1_000_000)
     stages: VoiceBenchStages = VoiceBenchStages()
-    partition_rows: int = Field(64, ge=1)
-    workers: int = Field(2, ge=1)
+    partition_rows: PartitionRows = 64
+    workers: Workers = 2
 
     @model_validator(mode="after")
     def _names_are_usable(self) -> EvaluateVoiceBenchConfig:
@@ -73,9 +72,9 @@ class EvaluateVoiceBenchConfig(Params):
             raise ValueError(f"parts: name at least one of {', '.join(PARTS_BY_NAME)}")
         if len(set(self.parts)) < len(self.parts):
             raise ValueError("parts: one of them is named twice")
-        odd = [name for name in (*self.systems, *self.judges) if not _NAME.fullmatch(name)]
+        odd = [name for name in (*self.systems, *self.judges) if not re.fullmatch(NAME, name)]
         if odd:
-            raise ValueError(f"{odd[0]!r} is no name for a system or judge: use letters, digits, dots, hyphens and _")
+            raise ValueError(f"{odd[0]!r} is no name for a system or judge: use {NAME_IN_WORDS}")
         files = [f"{system}.{judge}".casefold() for system in self.systems for judge in self.judges]
         if len(set(files)) < len(files) or len({name.casefold() for name in self.systems}) < len(self.systems):
             raise ValueError("systems and judges: two of them would share a file; give them names that differ more")
