@@ -289,6 +289,21 @@ def test_build_and_verify(run: Run, store: Path, tmp_path: Path) -> None:
     assert err.startswith(f"{folder}: ")
 
 
+@pytest.mark.usefixtures("prefect_server")
+def test_a_short_build_fails_where_all_rows_are_required(run: Run, store: Path, tmp_path: Path) -> None:
+    queries = write_queries(tmp_path / "q.jsonl", 1)
+    options = ["--profile", "fake", "--out", store, "--name", "s", "--queries", queries, "--set", "report_rows=0"]
+    options += ["--set", "stages.draw_scenarios.scenarios=[alignment, endorsement]", "--hard-negatives", 0]
+    code, out, err = run("build", "tpi-train", *options, "--rows", 40, "--require-all")
+    folder = store / "tpi-train" / "s"
+    assert (folder / "manifest.json").exists()
+    assert "Short: label 'actionable': " in out
+    short = "actionable 2 of 18, ignorable 0 of 18, 2 of the scenarios"
+    assert (code, err) == (1, f"error: {folder}: is published, but short: {short}\n")
+    assert run("build", "tpi-train", *options, "--rows", 40)[0] == 0
+    assert run("build", "tpi-train", *options, "--set", "targets.labels={actionable: 2}", "--require-all")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
