@@ -279,7 +279,7 @@ def _choose_columns(name: str, columns: Sequence[str], source: QuerySource) -> _
 
 def _refuse_doubled_columns(name: str, columns: _Columns, records: Sequence[NumberedRecord]) -> None:
     for column in (columns.text, columns.language):
-        if any(isinstance(record, Mapping) and record.get(column) is DOUBLED for _, record in records):
+        if column and any(isinstance(record, Mapping) and record.get(column) is DOUBLED for _, record in records):
             raise InputError(f"query file {name}: has more than one column {column!r}; rename all but the right one")
 
 
