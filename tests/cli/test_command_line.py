@@ -19,6 +19,7 @@ from bystander.storage.call_cache import SqliteCallCache
 from bystander.storage.filesystem import open_store
 from tasks.engines.scripted_chat_server import answer_well, serve_script
 from tpi_builds import write_queries
+from web_folder import serve_folder
 
 Run = Callable[..., tuple[int, str, str]]
 SLOW_MODULES = {"prefect", "pandas", "onnxruntime", "librosa", "scipy", "openai", "xllamacpp", "ctranslate2", "torch"}
@@ -69,8 +70,27 @@ def fail(run: Run, *arguments: object) -> str:
     [
         (["--profile", "huge"], "no profile 'huge'; there are fake, laptop, playbook"),
         (["--set", "targets"], "--set 'targets': write it as field.name=value"),
-        (["--set", "no.such=1"], "no: Extra inputs are not permitted"),
-        (["--set", "stages.mix_speakers.offset=1"], "stages.mix_speakers.offset: Extra inputs are not permitted"),
+        (["--set", "no.such=1"], "no: no such field; there are build, dataset, disjoint_from, engines, max_waves, "),
+        (
+            ["--set", "stages.mix_speakers.offset=1"],
+            "stages.mix_speakers.offset: no such field; there are level_difference_sd_db, loudness, ",
+        ),
+        (
+            ["--set", "engines.writer={engine: openai, base_url: x, model: m, key: k}"],
+            "engines.writer.openai.key: no such field; there are api_key_env, base_url, engine, logprobs, ",
+        ),
+        (["--set", "stages.mix_speakers.offset_mean_s=.nan"], "offset_mean_s: Input should be a finite number"),
+        (["--set", "wave_surplus=.inf"], "wave_surplus: Input should be a finite number"),
+        (["--set", "stages.mix_speakers.noise_snr_db=[0, .inf]"], "noise_snr_db.1: Input should be a finite number"),
+        (["--set", "stages.mix_speakers.offset_mean_s=-11"], "offset_mean_s: Input should be greater than or equal"),
+        (["--set", "workers=257"], "workers: Input should be less than or equal to 256"),
+        (["--set", "targets.labels={actionable: 100000001}"], "actionable: Input should be less than or equal to"),
+        (["--set", "targets.labels={actionable: -1}"], "targets.labels.actionable: Input should be greater than"),
+        (["--rows", str(10**30)], f"{10**30} rows are asked for; at most 100000000 can be"),
+        (["--seed", str(2**63)], f"seed: Input should be less than or equal to {2**63 - 1}"),
+        (["--out", ""], "store '': is empty; name a folder or URL"),
+        (["--out", " "], "store ' ': is empty; name a folder or URL"),
+        (["--name", "x" * 101], "cannot be a name; use at most 100 letters, digits, dots, hyphens and underscores"),
         (["--set", "stages.mix_speakers.offset_sd_s=-1"], "stages.mix_speakers.offset_sd_s: Input should be greater"),
         (["--set", "partition_rows=many"], "partition_rows: Input should be a valid integer"),
         (["--set", "workers=[1"], "--set 'workers=[1': '[1' is not a YAML value"),
@@ -87,7 +107,7 @@ def fail(run: Run, *arguments: object) -> str:
             "pack 'no/such': neither a built-in pack (reference) nor a folder with a pack.yaml",
         ),
         (["--set", "targets.labels={urgent: 3}"], "pack 'reference' has no class urgent; it has actionable, ignorable"),
-        (["--set", "targets.labels={actionable: 0}"], "targets: Value error, labels: counts must not be negative"),
+        (["--set", "targets.labels={actionable: 0}"], "targets: Value error, labels: one count must be above 0"),
         (
             ["--set", "stages.label_actionability.thresholds={urgent: 0.6}"],
             "stages.label_actionability.thresholds: pack 'reference' has no class urgent; it has actionable, "
@@ -109,7 +129,7 @@ def fail(run: Run, *arguments: object) -> str:
         (["--rows", "ten"], "Invalid value for '--rows'"),
         (["--seed", "-1"], "Invalid value for '--seed'"),
         (["--colour", "red"], "No such option: --colour"),
-        (["--name", "../elsewhere"], "build: String should match pattern"),
+        (["--name", "../elsewhere"], "build: '../elsewhere' cannot be a name; use at most 100 letters, digits"),
         (["--queries", "no/such.jsonl"], "queries no/such.jsonl: there is no such file"),
         (["--queries", "no/such/*.jsonl"], "no file matches this pattern"),
         (["--out", "telegraph://x/y"], "store telegraph://x/y: cannot be opened"),
@@ -154,6 +174,14 @@ def test_wrong_yaml(run: Run, store: Path, tmp_path: Path, text: str) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(text, "utf-8")
     assert f"configuration file {config}" in fail(run, "build", "tpi-train", "--out", store, "--config", config)
+
+
+def test_model_that_is_an_empty_file(run: Run, store: Path, tmp_path: Path) -> None:
+    model = tmp_path / "some.gguf"
+    model.write_bytes(b"")
+    options = ["--set", f"engines.writer={{engine: llama_cpp, model: {model}}}"]
+    line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, *options)
+    assert line == f"model {model}: the file is empty"
 
 
 def test_store_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
@@ -261,6 +289,21 @@ def test_build_and_verify(run: Run, store: Path, tmp_path: Path) -> None:
     assert err.startswith(f"{folder}: ")
 
 
+@pytest.mark.usefixtures("prefect_server")
+def test_a_short_build_fails_where_all_rows_are_required(run: Run, store: Path, tmp_path: Path) -> None:
+    queries = write_queries(tmp_path / "q.jsonl", 1)
+    options = ["--profile", "fake", "--out", store, "--name", "s", "--queries", queries, "--set", "report_rows=0"]
+    options += ["--set", "stages.draw_scenarios.scenarios=[alignment, endorsement]", "--hard-negatives", 0]
+    code, out, err = run("build", "tpi-train", *options, "--rows", 40, "--require-all")
+    folder = store / "tpi-train" / "s"
+    assert (folder / "manifest.json").exists()
+    assert "Short: label 'actionable': " in out
+    short = "actionable 2 of 18, ignorable 0 of 18, 2 of the scenarios"
+    assert (code, err) == (1, f"error: {folder}: is published, but short: {short}\n")
+    assert run("build", "tpi-train", *options, "--rows", 40)[0] == 0
+    assert run("build", "tpi-train", *options, "--set", "targets.labels={actionable: 2}", "--require-all")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -309,6 +352,7 @@ def test_bench_split_and_verify_against(run: Run, store: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (["--name", "x", "--seed", str(2**63)], "Invalid value for '--seed': Input should be less than or equal"),
         (["--name", "x", "--parts", "train"], "--parts 'train': write name=share"),
         (["--name", "x"], "is missing, so this is not a finished build"),
         ([], "Missing option '--name'"),
@@ -318,8 +362,12 @@ def test_mistake_about_a_split_is_one_line(run: Run, store: Path, options: list[
     assert words in fail(run, "split", store / "nothing", "--out", store, *options)
 
 
+def test_verify_of_what_is_not_there(run: Run, tmp_path: Path) -> None:
+    assert fail(run, "verify", tmp_path / "nothing") == f"{tmp_path}/nothing: there is no such folder"
+
+
 def test_verify_of_what_is_no_build(run: Run, tmp_path: Path) -> None:
-    code, out, _ = run("verify", tmp_path / "nothing")
+    code, out, _ = run("verify", tmp_path)
     assert code == 2
     assert out == "manifest.json: is missing, so this is not a finished build.\n"
 
@@ -440,3 +488,10 @@ def test_cleaning_while_a_build_runs_is_refused(run: Run, used_store: Path) -> N
 def test_cache_of_what_is_no_store(run: Run, tmp_path: Path, command: list[str]) -> None:
     assert f"{tmp_path}/typo: holds no cache; name the store" in fail(run, "cache", *command, tmp_path / "typo")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_queries_that_the_web_does_not_have_are_one_line(run: Run, store: Path, tmp_path: Path) -> None:
+    with serve_folder(tmp_path) as address:
+        asked = f"{address}/none.jsonl?download=true"
+        line = fail(run, "build", "tpi-train", "--profile", "fake", "--out", store, "--queries", asked)
+    assert line == f"queries {asked}: cannot be fetched (the server answers 404 File not found)"

@@ -144,6 +144,17 @@ def test_a_bench_is_by_default_that_of_the_paper() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n"])
+def test_an_empty_file_sets_no_field(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(text, "utf-8")
+    assert load_config("fake", [str(file)]) == load_config("fake")
+
+
+def test_the_highest_seed_is_taken() -> None:
+    assert load(seed=2**63 - 1).seed == 2**63 - 1
+
+
 def test_word_errors_are_refused_in_a_bench() -> None:
     with pytest.raises(ConfigError, match=r"stages: .*synthesise_speech\.max_wer must be 0 in a bench, .* not 0\.1"):
         load_bench_config("laptop", overrides={"stages.synthesise_speech.max_wer": 0.1})

@@ -115,6 +115,23 @@ def test_datasets_loads_a_build_by_its_card(tmp_path: Path, monkeypatch: pytest.
     assert loaded["train"].features["audio"] == datasets.Audio(sampling_rate=RATE)
 
 
+def test_the_readme_loads_a_build_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    store = write_build(tmp_path / "out" / "demo" / "tpi-train" / "demo", make_rows())
+    write_card(store, read_manifest(store))
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    code = readme.split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["sampling_rate"] == RATE
+    assert names["samples"].shape == (round(make_rows()[0]["duration_s"] * RATE),)
+    for text in (readme, render_card(read_manifest(store))):
+        assert "pip install 'datasets[audio]'" in " ".join(text.split())
+
+
 def test_card_of_a_bench_says_what_it_is_and_shows_control_figures_where_there_are_any() -> None:
     others = tuple(OtherBuild(uri=f"s/{n}", dataset="tpi-train", build=n, rows_digest="a" * 64) for n in ("one", "two"))
     config = {"stages": {"build_hard_negatives": {"min_ambiguity": 4.0}}}

@@ -14,6 +14,7 @@ from bystander.schemas.errors import InputError
 from bystander.schemas.tpi import RAW_QUERY
 from bystander.storage import query_files, query_records
 from bystander.storage.query_files import read_queries
+from web_folder import serve_folder
 
 
 def read_rows(path, **fields):
@@ -289,3 +290,77 @@ def test_starter_queries_are_read_without_a_path(tmp_path, monkeypatch):
     rows = pa.concat_tables(read_queries(QuerySource())).to_pylist()
     assert [row["query_text"] for row in rows] == [f"request {i}" for i in range(20)]
     assert {row["query_source"] for row in rows} == {"starter.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("rest", "shown"), [('["lost"]', "'[\"lost\"]'"), ("\n\n and text", "'and text'"), (", 1", "', 1'"), ("]", "']'")]
+)
+def test_what_follows_a_json_array_is_refused_not_lost(tmp_path, rest, shown):
+    path = write(tmp_path / "q.json", '["play jazz", "stop"]' + " " * 300_000 + rest)
+    assert f"goes on after the end of its array, which has 2 elements, with {shown}" in refuse(path)
+
+
+def test_white_space_may_follow_a_json_array(tmp_path):
+    assert list_texts(write(tmp_path / "q.json", '["play jazz"]' + "\r\n" * 200_000)) == ["play jazz"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("q.txt", "one two\rthree\r\nfour\n\rfive", [(1, "one two"), (2, "three"), (3, "four"), (5, "five")]),
+        ("q.jsonl", '"one two"\r"three"\r', [(1, "one two"), (2, "three")]),
+        ("q.csv", 'id,text\r1,one two\r2,"three\rfour"\r', [(1, "one two"), (2, "three\rfour")]),
+        ("q.tsv", "id\ttext\r1\tone two\r", [(2, "one two")]),
+    ],
+)
+def test_lines_may_end_in_carriage_returns_alone(tmp_path, name, text, expected):
+    assert [(row["query_line"], row["query_text"]) for row in read_rows(write(tmp_path / name, text))] == expected
+
+
+def test_line_end_across_two_chunks_is_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(query_records, "_CHUNK", 4)
+    rows = read_rows(write(tmp_path / "q.txt", "abc\r\nnaïve é\r\r\nlast\r"))
+    assert [(row["query_line"], row["query_text"]) for row in rows] == [(1, "abc"), (2, "naïve é"), (4, "last")]
+
+
+def test_line_far_beyond_the_limit_is_one_fault_and_its_characters_stay_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(query_records, "_CHUNK", 5)
+    monkeypatch.setattr(query_records, "MAX_RECORD_BYTES", 10)
+    rows = read_rows(write(tmp_path / "q.txt", "é" * 50 + "\r\nstop\n"))
+    assert [(row["query_line"], row["query_text"]) for row in rows] == [(1, None), (2, "stop")]
+
+
+@pytest.mark.parametrize(("name", "sign"), [("q.csv", ","), ("q.tsv", "\t")])
+def test_two_columns_of_one_name_are_refused_where_they_are_used(tmp_path, name, sign):
+    path = write(tmp_path / name, "text,id,text,prompt\na,1,b,c\n".replace(",", sign))
+    assert refuse(path) == f"query file {name}: has more than one column 'text'; rename all but the right one"
+    assert list_texts(path, text_column="prompt") == ["c"]
+
+
+@pytest.mark.parametrize("name", ["q.jsonl", "q.csv"])
+def test_gzip_is_known_by_its_first_bytes(tmp_path, name):
+    text = '{"text": "play jazz"}' if name == "q.jsonl" else "text\nplay jazz\n"
+    assert list_texts(write(tmp_path / name, gzip.compress(text.encode()))) == ["play jazz"]
+
+
+def test_parquet_within_gzip_is_refused(tmp_path):
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "plain.parquet")
+    path = write(tmp_path / "q.parquet", gzip.compress((tmp_path / "plain.parquet").read_bytes()))
+    assert "is packed by gzip, whatever its name says; unpack it" in refuse(path)
+
+
+def test_file_of_a_web_server(tmp_path):
+    write(tmp_path / "x y.jsonl", '{"text": "play jazz"}\n')
+    write(tmp_path / "q.csv.gz", gzip.compress(b"text\nstop\n"))
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "q.parquet")
+    with serve_folder(tmp_path) as address:
+        rows = read_rows(f"{address}/x%20y.jsonl?download=true&v=1/2")
+        assert [(row["query_source"], row["query_text"]) for row in rows] == [("x y.jsonl", "play jazz")]
+        assert list_texts(f"{address}/q.csv.gz") == ["stop"]
+        assert list_texts(f"{address}/q.parquet?download=true") == ["a", "b"]
+        assert list_texts(f"{address}/unknown-length/q.parquet") == ["a", "b"]
+        assert refuse(f"{address}/none.jsonl?download=true") == (
+            f"queries {address}/none.jsonl?download=true: cannot be fetched (the server answers 404 File not found)"
+        )
+        assert "the web has no globs" in refuse(f"{address}/*.jsonl")
+    assert "cannot be fetched (Connect call failed" in refuse(f"{address}/q.parquet")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bystander.cli.interruption import run_interruptibly
+from bystander.schemas.errors import ShortBuildError
+
+if TYPE_CHECKING:
+    from bystander.flows.tpi_build import BuildOutcome
+    from bystander.storage.build_manifest import BuildManifest
 
 build_app = typer.Typer(help="Build a dataset.", no_args_is_help=True)
 
@@ -54,6 +59,13 @@ _Name = Annotated[
     str | None,
     typer.Option(help="Name of the build's folder, OUT/DATASET/NAME. Default: derived from the settings."),
 ]
+_RequireAll = Annotated[
+    bool,
+    typer.Option(
+        "--require-all",
+        help="Exit with 1 where the finished build has fewer rows than were asked for. It is published all the same.",
+    ),
+]
 _Workers = Annotated[
     int | None, typer.Option(min=1, help="Partitions in work at once. Changes the speed, never a row.")
 ]
@@ -87,6 +99,7 @@ def build_tpi_train(
     out: _Out = None,
     name: _Name = None,
     workers: _Workers = None,
+    require_all: _RequireAll = False,
     config: _Config = None,
     set_: _Set = None,
 ) -> None:
@@ -99,12 +112,12 @@ def build_tpi_train(
     overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
     settings = resize(load_config(profile, config or (), overrides), rows, hard_negatives)
 
-    def run() -> tuple[str, ...]:
+    def run() -> BuildOutcome:
         from bystander.flows.build_tpi_train import run_build_tpi_train
 
-        return run_build_tpi_train(settings).summary
+        return run_build_tpi_train(settings)
 
-    _run(settings, run)
+    _run(settings, run, require_all)
 
 
 @build_app.command("tpi-bench")
@@ -122,6 +135,7 @@ def build_tpi_bench(
     out: _Out = None,
     name: _Name = None,
     workers: _Workers = None,
+    require_all: _RequireAll = False,
     config: _Config = None,
     set_: _Set = None,
 ) -> None:
@@ -134,12 +148,12 @@ def build_tpi_bench(
     overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
     settings = resize(load_bench_config(profile, config or (), overrides), rows, one_speaker)
 
-    def run() -> tuple[str, ...]:
+    def run() -> BuildOutcome:
         from bystander.flows.build_tpi_bench import run_build_tpi_bench
 
-        return run_build_tpi_bench(settings).summary
+        return run_build_tpi_bench(settings)
 
-    _run(settings, run)
+    _run(settings, run, require_all)
 
 
 def _lay_over(
@@ -168,7 +182,7 @@ def _lay_over(
     return overrides | {key: value for key, value in given.items() if value is not None}
 
 
-def _run(settings: Any, run: Callable[[], tuple[str, ...]]) -> None:
+def _run(settings: Any, run: Callable[[], BuildOutcome], require_all: bool) -> None:
     from bystander.flows.check_tpi_train import check_tpi_build
 
     # Prefect takes seconds to import, and its server more to start: mistakes are found before.
@@ -183,13 +197,22 @@ def _run(settings: Any, run: Callable[[], tuple[str, ...]]) -> None:
     console = Console(soft_wrap=True)
     with ProgressDisplay(console) as display:
 
-        def work() -> tuple[str, ...]:
+        def work() -> BuildOutcome:
             from bystander.flows.listeners import listening
 
             with listening(display):
                 return run()
 
         display.on_phase("starting Prefect")
-        summary = run_interruptibly(work)
-    for line in summary:
+        outcome = run_interruptibly(work)
+    for line in outcome.summary:
         console.print(line, markup=False, highlight=False)
+    if require_all and outcome.manifest.shortfalls:
+        raise ShortBuildError(f"{outcome.location}: is published, but short: {_describe_shortfalls(outcome.manifest)}")
+
+
+def _describe_shortfalls(manifest: BuildManifest) -> str:
+    """Name the labels that are short, and count the scenarios: there may be dozens."""
+    short = [f"{quota.stratum} {quota.got} of {quota.asked}" for quota in manifest.shortfalls if not quota.scenario]
+    scenarios = sum(bool(quota.scenario) for quota in manifest.shortfalls)
+    return ", ".join([*short, *([f"{scenarios} of the scenarios"] if scenarios else [])])

@@ -20,7 +20,7 @@ def evaluate_controls(
         bool, typer.Option("--judge", help="Also ask the judge about the transcripts, one call for each.")
     ] = False,
     text_only: Annotated[bool, typer.Option("--text-only", help="Leave out the control that hears.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Decides folds and resamples.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Decides folds and resamples.")] = 0,
 ) -> None:
     """Tell two-speaker rows from one-speaker rows by the transcript and by the voices: AUC, 0.5 is chance.
 

@@ -14,7 +14,7 @@ def split(
     parts: Annotated[
         str, typer.Option(help="Splits of the new build and the share of the rows that each aims at.")
     ] = "train=0.8,validation=0.1,test=0.1",
-    seed: Annotated[int, typer.Option(min=0, help="Settles which of equal choices is taken.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Settles which of equal choices is taken.")] = 0,
 ) -> None:
     """Cut one build into splits that have no query, no text of the same words and no pair of voices in common.
 

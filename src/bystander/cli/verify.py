@@ -22,9 +22,13 @@ def verify(
     ] = None,
 ) -> None:
     """Check a build's checksums, schema, rows, counts, quotas and disjointness; exit with 2 if anything is wrong."""
+    from bystander.schemas.errors import InputError
+    from bystander.storage.filesystem import open_store
     from bystander.storage.verify_build import verify_build
     from bystander.tasks.verify_disjointness import verify_disjointness
 
+    if not open_store(build).exists(""):
+        raise InputError(f"{build}: there is no such folder")
     disjointness = verify_disjointness(build, against or ())
     findings = [*verify_build(build, quick=quick, seed=seed), *disjointness.findings]
     for finding in findings[:MOST_SHOWN]:

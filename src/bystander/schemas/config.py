@@ -13,14 +13,14 @@ from pydantic import Field, ValidationError, field_validator
 
 from bystander.schemas.engine_configs import EngineConfigs
 from bystander.schemas.errors import ConfigError
+from bystander.schemas.field_faults import describe_field_faults
+from bystander.schemas.field_types import MAX_ROWS, DatasetName, Name, PartitionRows, Seed, Workers
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Params
 from bystander.schemas.tpi_params import TpiBenchTargets, TpiStages, TpiTargets
 
 BENCH_SECTION = "bench"
 """Section of a profile or configuration file whose fields hold for benches only."""
-
-_DATASET = r"^[a-z0-9][a-z0-9._-]*$"
 
 _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
@@ -47,12 +47,12 @@ class TpiConfig(Params):
     """
 
     profile: str = "custom"
-    dataset: str = Field("tpi", pattern=_DATASET)
-    build: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    dataset: DatasetName = "tpi"
+    build: Name | None = None
     """Name of the build's folder; without one, it is derived from the configuration."""
     store: str = "bystander-store"
     """Folder or fsspec URL that holds builds and caches."""
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
     queries: QuerySource = QuerySource()
     disjoint_from: tuple[str, ...] = ()
     """Folders or fsspec URLs of finished builds with which this one shares no query, no text and no pair of voices."""
@@ -62,13 +62,13 @@ class TpiConfig(Params):
     targets: TpiTargets = TpiTargets()
     stages: TpiStages = TpiStages()
     engines: EngineConfigs
-    partition_rows: int = Field(256, ge=1)
-    workers: int = Field(2, ge=1)
-    wave_surplus: float = Field(1.3, ge=1)
+    partition_rows: PartitionRows = 256
+    workers: Workers = 2
+    wave_surplus: float = Field(1.3, ge=1, le=100)
     """Candidates drawn for each row still missing, beyond what the measured yield asks for."""
-    max_waves: int = Field(50, ge=1)
-    shard_mib: int = Field(256, ge=1)
-    report_rows: int = Field(20, ge=0)
+    max_waves: int = Field(50, ge=1, le=1_000_000)
+    shard_mib: int = Field(256, ge=1, le=65_536)
+    report_rows: int = Field(20, ge=0, le=10_000)
 
     def content_digest(self) -> str:
         """Return a digest of what decides the rows."""
@@ -88,13 +88,13 @@ class TpiConfig(Params):
 class TpiTrainConfig(TpiConfig):
     """All that decides a TPI-Train build."""
 
-    dataset: str = Field("tpi-train", pattern=_DATASET)
+    dataset: DatasetName = "tpi-train"
 
 
 class TpiBenchConfig(TpiConfig):
     """All that decides a TPI-Bench build."""
 
-    dataset: str = Field("tpi-bench", pattern=_DATASET)
+    dataset: DatasetName = "tpi-bench"
     targets: TpiBenchTargets = TpiBenchTargets()
 
     @field_validator("stages")
@@ -175,16 +175,18 @@ def validate_fields(kind: type[_Config], data: Mapping[str, Any], profile: str) 
     try:
         return kind.model_validate({**data, "profile": profile})
     except ValidationError as exc:
-        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'fields'}: {e['msg']}" for e in exc.errors())
-        raise ConfigError(f"configuration of profile {profile!r}: {faults}") from exc
+        raise ConfigError(f"configuration of profile {profile!r}: {describe_field_faults(kind, exc)}") from exc
 
 
 def resize(config: _Build, rows: int | None = None, hard_negatives: int | None = None) -> _Build:
     """Return the configuration with `rows` rows in all, in the same proportions, and then so many hard negatives.
 
     Raises:
-        ConfigError: there would be hard negatives, but not a single two-speaker row.
+        ConfigError: there would be hard negatives, but not a single two-speaker row, or more rows than can be.
     """
+    for asked in (rows, hard_negatives):
+        if asked is not None and asked > MAX_ROWS:
+            raise ConfigError(f"{asked} rows are asked for; at most {MAX_ROWS} can be")
     targets = config.targets
     try:
         if rows is not None:
@@ -251,7 +253,7 @@ def _load_fields(file: Traversable) -> dict[str, Any]:
 
 
 def read_yaml(path: str) -> dict[str, Any]:
-    """Return the fields of a YAML file.
+    """Return the fields of a YAML file; none where it is empty.
 
     Raises:
         ConfigError: it cannot be read, or is no mapping.
@@ -262,6 +264,8 @@ def read_yaml(path: str) -> dict[str, Any]:
         raise ConfigError(f"configuration file {path}: cannot be read ({exc.strerror})") from exc
     except (yaml.YAMLError, UnicodeDecodeError) as exc:
         raise ConfigError(f"configuration file {path}: is not valid YAML ({exc})") from exc
+    if data is None:  # empty, or comments only
+        return {}
     if not isinstance(data, dict):
         raise ConfigError(f"configuration file {path}: must be a mapping of fields")
     return data

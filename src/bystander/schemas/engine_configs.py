@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from bystander.schemas.engines import EngineRole
+from bystander.schemas.field_types import TimeoutSeconds, Workers
 from bystander.schemas.stages import Params
 
 
@@ -37,9 +38,9 @@ class OpenAiTextConfig(EngineConfig):
     """Free text that identifies the weights; part of the cache key."""
     api_key_env: str | None = None
     """Name of the environment variable that holds the key; the key itself never enters a config."""
-    max_in_flight: int = Field(16, ge=1)
-    timeout_s: float = Field(120.0, gt=0)
-    max_retries: int = Field(5, ge=0)
+    max_in_flight: int = Field(16, ge=1, le=10_000)
+    timeout_s: TimeoutSeconds = 120.0
+    max_retries: int = Field(5, ge=0, le=100)
     logprobs: bool = True
     """Whether to ask for token log-probabilities when options are scored."""
     reasoning_tokens: int = Field(0, ge=0)
@@ -54,11 +55,11 @@ class LlamaCppTextConfig(EngineConfig):
     engine: Literal["llama_cpp"] = "llama_cpp"
     model: str = "qwen2.5-coder-1.5b-instruct-q4_k_m"
     """A name in the model store's manifest, or a path to a GGUF file."""
-    slots: int = Field(4, ge=1)
+    slots: int = Field(4, ge=1, le=256)
     context_tokens: int = Field(2048, ge=256)
     """Per slot."""
-    threads: int = Field(2, ge=1)
-    timeout_s: float = Field(300.0, gt=0)
+    threads: int = Field(2, ge=1, le=256)
+    timeout_s: TimeoutSeconds = 300.0
     logprobs: bool = True
     reasoning_tokens: int = Field(0, ge=0)
     """As for `openai`; they must find room in `context_tokens`."""
@@ -89,7 +90,7 @@ class KokoroSpeechConfig(EngineConfig):
     SPEED_ONLY = frozenset({"sessions"})
     engine: Literal["kokoro"] = "kokoro"
     model: str = "kokoro-v1.0-int8"
-    sessions: int = Field(2, ge=1)
+    sessions: int = Field(2, ge=1, le=256)
     """Clips synthesised at once, one thread each."""
     speed: float = Field(1.0, ge=0.5, le=2.0)
 
@@ -113,7 +114,7 @@ class FasterWhisperConfig(EngineConfig):
     """A name in the model store's manifest, or a path to a CTranslate2 folder."""
     beam_size: int = Field(5, ge=1)
     compute_type: str = "int8"
-    workers: int = Field(2, ge=1)
+    workers: Workers = 2
 
 
 class FakeRecogniserConfig(EngineConfig):
@@ -193,7 +194,7 @@ class OpenAiAudioConfig(EngineConfig):
     """Sent as the system message where not empty; the same for every row."""
     user_prompt: str = ""
     """Text sent beside the clip, for models that want some."""
-    sampling_rate: int | None = Field(None, ge=8000)
+    sampling_rate: int | None = Field(None, ge=8000, le=192_000)
     """Rate that clips are resampled to; null sends them as they are."""
     text_only: bool = True
     """Whether `modalities: ["text"]` is sent, which OpenAI's own audio models need to answer in text."""
@@ -201,9 +202,9 @@ class OpenAiAudioConfig(EngineConfig):
     """Further fields of the request's body that a server wants."""
     max_tokens: int = Field(512, ge=1)
     temperature: float = Field(0.0, ge=0, le=2)
-    max_in_flight: int = Field(16, ge=1)
-    timeout_s: float = Field(120.0, gt=0)
-    max_retries: int = Field(5, ge=0)
+    max_in_flight: int = Field(16, ge=1, le=10_000)
+    timeout_s: TimeoutSeconds = 120.0
+    max_retries: int = Field(5, ge=0, le=100)
 
 
 class TransformersAudioConfig(EngineConfig):

@@ -51,6 +51,10 @@ class BuildError(UserError):
     """A finished build fails verification, or a build cannot be finished as asked."""
 
 
+class ShortBuildError(BystanderError):
+    """A build is published, but with fewer rows than were asked for, and the user asked for all."""
+
+
 class EngineError(BystanderError):
     """An engine as a whole failed (a fault of one row is a `RowFault` value instead)."""
 

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from bystander.schemas.engine_configs import VerifierConfig
 from bystander.schemas.evaluation import TESTS, TestName
 from bystander.schemas.evaluation_settings import EvaluationConfig, JudgeParams, check_names
+from bystander.schemas.field_types import MAX_ROWS
 from bystander.schemas.stages import Params
 
 
@@ -56,7 +57,7 @@ class EvaluateTpiConfig(EvaluationConfig):
     bench: str = ""
     """Folder or URL of a finished build with two-speaker rows, one-speaker rows or both."""
     tests: tuple[TestName, ...] = TESTS
-    rows: int | None = Field(None, ge=1)
+    rows: int | None = Field(None, ge=1, le=MAX_ROWS)
     """Only so many rows of each test, linked pairs first; null for all."""
     pack: str = "reference"
     """Whose strategy and rubrics apply: built-in name or folder."""
@@ -64,7 +65,7 @@ class EvaluateTpiConfig(EvaluationConfig):
     embeddings: dict[str, str] = Field(default_factory=dict)
     """System to a `.npy` file of shape (rows, d), in the order of the bench's rows."""
     controls: ControlsConfig = ControlsConfig()
-    worst_examples: int = Field(8, ge=0)
+    worst_examples: int = Field(8, ge=0, le=10_000)
     stages: EvaluationStages = EvaluationStages()
 
     @model_validator(mode="after")

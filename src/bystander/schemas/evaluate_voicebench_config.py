@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from bystander.schemas.config import lay_over, validate_fields
 from bystander.schemas.evaluation_settings import EvaluationConfig, JudgeParams
+from bystander.schemas.field_types import MAX_ROWS
 from bystander.schemas.stages import Params
 from bystander.schemas.voicebench import PARTS, PARTS_BY_NAME, PartName
 
@@ -41,7 +42,7 @@ class EvaluateVoiceBenchConfig(EvaluationConfig):
     parts: tuple[PartName, ...] = tuple(part.name for part in PARTS)
     splits: dict[PartName, tuple[str, ...]] = Field(default_factory=dict)
     """Splits to read instead of a part's own, e.g. the accents of sd_qa."""
-    rows: int | None = Field(None, ge=1)
+    rows: int | None = Field(None, ge=1, le=MAX_ROWS)
     """Only so many rows of each part, the first ones; null for all."""
     published: bool = False
     """Whether the tables show the figures of the TPI paper's Table 3 beside the systems'."""

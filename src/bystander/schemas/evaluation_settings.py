@@ -9,11 +9,9 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from bystander.schemas.engine_configs import CandidateConfig, TextEngineConfig
+from bystander.schemas.field_types import NAME, NAME_IN_WORDS, Name, PartitionRows, Seed, Workers
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Params
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""What systems, judges and raters may be called: their names are those of files."""
 
 
 class JudgeParams(Params):
@@ -31,19 +29,19 @@ class EvaluationConfig(Params):
     """Begins the name of an evaluation that was given none."""
 
     profile: str = "custom"
-    name: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: Name | None = None
     """Name of the evaluation's folder; without one, it is derived from the configuration."""
     store: str = "bystander-store"
     """Folder or URL; the evaluation lies in `evaluations/<name>` of it."""
-    seed: int = Field(0, ge=0)
+    seed: Seed = 0
     systems: dict[str, CandidateConfig] = Field(default_factory=dict)
     judges: dict[str, TextEngineConfig] = Field(default_factory=dict)
     allow_missing: bool = False
     """Whether a system may leave rows unanswered; they then count as the worst answer."""
     confidence: float = Field(0.95, gt=0, lt=1)
-    resamples: int = Field(2000, ge=100)
-    partition_rows: int = Field(64, ge=1)
-    workers: int = Field(2, ge=1)
+    resamples: int = Field(2000, ge=100, le=1_000_000)
+    partition_rows: PartitionRows = 64
+    workers: Workers = 2
 
     @model_validator(mode="after")
     def _names_make_files(self) -> EvaluationConfig:
@@ -66,6 +64,6 @@ class EvaluationConfig(Params):
 
 def check_names(names: Iterable[str]) -> None:
     """Raise a `ValueError` where a system, judge or rater has a name that no file can have."""
-    odd = [name for name in names if not _NAME.fullmatch(name)]
+    odd = [name for name in names if not re.fullmatch(NAME, name)]
     if odd:
-        raise ValueError(f"{odd[0]!r} is no name for a system or judge: use letters, digits, dots, hyphens and _")
+        raise ValueError(f"{odd[0]!r} is no name for a system or judge: use {NAME_IN_WORDS}")

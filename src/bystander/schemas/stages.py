@@ -35,9 +35,9 @@ REJECT_FIELDS: tuple[pa.Field, ...] = (
 
 
 class Params(BaseModel):
-    """Base of all settings: frozen, no unknown fields."""
+    """Base of all settings: frozen, no unknown fields, no number that is none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

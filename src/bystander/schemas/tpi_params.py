@@ -6,8 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from bystander.schemas.field_types import Rows
 from bystander.schemas.stages import Params
 from bystander.schemas.taxonomy import Timing
+
+_SnrDb = Annotated[float, Field(ge=-100, le=100)]
 
 
 class NormaliseQueries(Params):
@@ -105,19 +108,19 @@ class SynthesiseSpeech(Params):
     """`synthesise_speech`: the acceptance loop of every track."""
 
     max_attempts: int = Field(4, ge=1, le=20)
-    max_wer: float = Field(0.0, ge=0)
+    max_wer: float = Field(0.0, ge=0, le=10)
     """Highest accepted word error rate after normalisation; TPI-Bench needs 0."""
-    trim_db: float = Field(40.0, gt=0)
+    trim_db: float = Field(40.0, gt=0, le=200)
     """Silence is what lies this far below the track's peak level (librosa's `top_db`)."""
-    trim_margin_s: float = Field(0.02, ge=0)
+    trim_margin_s: float = Field(0.02, ge=0, le=10)
     """Kept on either side of the speech, so that soft onsets survive."""
-    min_level_dbfs: float = -45.0
+    min_level_dbfs: float = Field(-45.0, ge=-120, le=0)
     max_clipped_share: float = Field(0.001, ge=0, le=1)
-    min_seconds_per_character: float = Field(0.025, gt=0)
-    max_seconds_per_character: float = Field(0.22, gt=0)
-    slow_allowance_s: float = Field(0.4, ge=0)
+    min_seconds_per_character: float = Field(0.025, gt=0, le=10)
+    max_seconds_per_character: float = Field(0.22, gt=0, le=10)
+    slow_allowance_s: float = Field(0.4, ge=0, le=60)
     """Added to the longest accepted duration, because even one short word takes a while to say."""
-    max_inner_silence_s: float = Field(2.0, gt=0)
+    max_inner_silence_s: float = Field(2.0, gt=0, le=60)
     track_encoding: Literal["flac", "wav"] = "wav"
     """How the clean tracks are kept between stages (both lossless, 16 bits): WAV takes about twice the space of the
     cache and next to no time; FLAC costs as much time as the published clips do, and is decoded twice. Published audio
@@ -142,23 +145,23 @@ class MixSpeakers(Params):
     Source of the default offset: TPI paper, appendix F.
     """
 
-    offset_mean_s: float = -0.5
-    offset_sd_s: float = Field(0.1, ge=0)
+    offset_mean_s: float = Field(-0.5, ge=-10, le=10)
+    offset_sd_s: float = Field(0.1, ge=0, le=10)
     max_overlap_share: float = Field(0.8, ge=0, le=1)
     """Most of the shorter track that may overlap; a longer overlap than that is cut to it."""
     loudness: Literal["ebu_r128", "rms"] = "ebu_r128"
-    target_level: float = Field(-23.0, le=0)
+    target_level: float = Field(-23.0, ge=-70, le=0)
     """LUFS for EBU R128, dBFS for RMS; set on the primary's track."""
-    level_difference_sd_db: float = Field(2.0, ge=0)
+    level_difference_sd_db: float = Field(2.0, ge=0, le=40)
     """The third party's level relative to the primary's is drawn from N(0, sd), clipped at 2 sd."""
-    peak_ceiling_dbfs: float = Field(-1.0, le=0)
+    peak_ceiling_dbfs: float = Field(-1.0, ge=-70, le=0)
     sampling_rate: int = Field(24000, ge=8000, le=192_000)
     """Of the published clips, Hz. Tracks are resampled to it, whatever the speech engine's own rate is."""
     room_responses: str | None = None
     """Folder of impulse responses; off by default."""
     noises: str | None = None
     """Folder of background noises; off by default."""
-    noise_snr_db: tuple[float, float] = (10.0, 25.0)
+    noise_snr_db: tuple[_SnrDb, _SnrDb] = (10.0, 25.0)
 
     @field_validator("sampling_rate")
     @classmethod
@@ -200,13 +203,13 @@ class TpiTargets(Params):
     The TPI paper's TPI-Train (appendix C): 40,000 actionable, 40,000 ignorable, 8,000 hard negatives.
     """
 
-    labels: dict[str, int] = Field(default_factory=lambda: {"actionable": 40_000, "ignorable": 40_000})
-    hard_negatives: int = Field(8_000, ge=0)
+    labels: dict[str, Rows] = Field(default_factory=lambda: {"actionable": 40_000, "ignorable": 40_000})
+    hard_negatives: Rows = 8_000
 
     @model_validator(mode="after")
-    def _counts_are_positive(self) -> TpiTargets:
-        if any(count < 0 for count in self.labels.values()) or not sum(self.labels.values()):
-            raise ValueError("labels: counts must not be negative, and one must be above 0")
+    def _one_count_is_positive(self) -> TpiTargets:
+        if not self.pairs:
+            raise ValueError("labels: one count must be above 0")
         return self
 
     @property
@@ -234,5 +237,5 @@ class TpiBenchTargets(TpiTargets):
     be in TPI-Test, so there may be more one-speaker rows than others.
     """
 
-    labels: dict[str, int] = Field(default_factory=lambda: {"actionable": 1_200, "ignorable": 800})
-    hard_negatives: int = Field(2_000, ge=0)
+    labels: dict[str, Rows] = Field(default_factory=lambda: {"actionable": 1_200, "ignorable": 800})
+    hard_negatives: Rows = 2_000

@@ -38,8 +38,10 @@ class Store:
         """Open no connection and create nothing.
 
         Raises:
-            InputError: the protocol is unknown, or its package is not installed.
+            InputError: the address is empty, its protocol is unknown, or the package for it is not installed.
         """
+        if not os.fspath(uri).strip():
+            raise InputError(f"store {os.fspath(uri)!r}: is empty; name a folder or URL")
         try:
             filesystem, root = fsspec.core.url_to_fs(os.fspath(uri))
         except (ValueError, ImportError) as exc:

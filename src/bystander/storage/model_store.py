@@ -112,11 +112,14 @@ class ModelStore:
         Files of the manifest are hashed the first time and whenever their size or time has changed since.
 
         Raises:
-            ModelStoreError: the model is missing or corrupt (says which command to run), or nothing has that name.
+            ModelStoreError: the model is missing or corrupt (says which command to run), nothing has that name, or the
+                user's own file is empty.
         """
         name = str(name_or_path)
         if name not in self.manifest.models:
             path = Path(name).expanduser()
+            if path.is_file() and not path.stat().st_size:
+                raise ModelStoreError(f"model {name}: the file is empty")
             if path.exists():
                 return path
             self.manifest.get_model(name)

@@ -10,6 +10,8 @@ import bz2
 import gzip
 import io
 import lzma
+import shutil
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from importlib import resources
 from itertools import chain, islice
 from typing import Any, BinaryIO, cast
+from urllib.parse import unquote, urlsplit
 
 import fsspec
 import pyarrow as pa
@@ -26,7 +29,7 @@ from bystander.schemas.config import QuerySource
 from bystander.schemas.errors import InputError
 from bystander.schemas.tpi import RAW_QUERY
 from bystander.storage import query_records
-from bystander.storage.query_records import BadRecord, NumberedRecord, describe_type
+from bystander.storage.query_records import DOUBLED, BadRecord, NumberedRecord, describe_type
 
 TEXT_COLUMNS = ("question", "text", "query", "utterance", "prompt", "instruction")
 """Columns that are tried for the request, in this order; VoiceAssistant-400K has `question`."""
@@ -39,6 +42,8 @@ STARTER_QUERIES = "data/starter_queries.jsonl"
 
 BATCH_ROWS = 8192
 
+_WEB = ("http", "https")
+_GZIP_MAGIC = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _PROBED_RECORDS = 1000  # looked at to find out which fields JSON records have
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 _READERS: dict[str, Callable[[BinaryIO, str], Iterator[NumberedRecord]]] = {
@@ -96,9 +101,13 @@ def _find_files(path: str | None) -> list[_File]:
     if path is None:
         resource = resources.files("bystander.schemas").joinpath(STARTER_QUERIES)
         return [_File(resource.name, ".jsonl", None, lambda: resource.open("rb"))]
+    is_web = split_protocol(path)[0] in _WEB
     try:
         system, inner = fsspec.core.url_to_fs(path)
-        if system.isfile(inner):
+        if is_web:
+            _check_web_file(system, path)
+            found = [inner]
+        elif system.isfile(inner):
             found = [inner]
         elif system.isdir(inner):
             raise InputError(f"queries {path}: is a folder; give a file or a glob such as {path.rstrip('/')}/*.jsonl")
@@ -120,7 +129,25 @@ def _find_files(path: str | None) -> list[_File]:
     def make_opener(entry: str) -> Callable[[], Any]:
         return lambda: system.open(entry, "rb", compression=None)
 
-    return [_describe_file(entry, make_opener(entry)) for entry in found]
+    return [_describe_file(_take_path(entry) if is_web else entry, make_opener(entry)) for entry in found]
+
+
+def _check_web_file(system: Any, address: str) -> None:
+    """Ask the server for a file: fsspec's own look-ups take every fault for a missing file, and a `?` for a glob."""
+    if "*" in _take_path(address):
+        raise InputError(f"queries {address}: the web has no globs; give the address of one file")
+    try:
+        system.info(address)
+    except FileNotFoundError as exc:
+        cause = exc.__cause__ or exc
+        status = getattr(cause, "status", None)
+        answer = f"the server answers {status} {getattr(cause, 'message', '')}".rstrip() if status else _describe(cause)
+        raise InputError(f"queries {address}: cannot be fetched ({answer})") from exc
+
+
+def _take_path(address: str) -> str:
+    """Return the path of a web address, without its query string: it is what names the file."""
+    return unquote(urlsplit(address).path)
 
 
 def _describe_file(path: str, opener: Callable[[], Any]) -> _File:
@@ -149,16 +176,42 @@ def _open_file(file: _File) -> Iterator[BinaryIO]:
     except Exception as exc:  # file systems raise errors of their own kind
         raise InputError(f"query file {file.name}: cannot be opened ({_describe(exc)})") from exc
     try:
-        with raw, _unpack(raw, file.compression) as stream:
+        with raw, _make_seekable(raw) as whole, _unpack(whole, file) as stream:
             yield stream
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, pa.ArrowException) as exc:
         raise InputError(f"query file {file.name}: is damaged ({_describe(exc)})") from exc
     except OSError as exc:
         raise InputError(f"query file {file.name}: cannot be read ({_describe(exc)})") from exc
+    except Exception as exc:
+        if type(exc).__module__.partition(".")[0] != "aiohttp":
+            raise
+        raise InputError(f"query file {file.name}: the connection broke ({_describe(exc)})") from exc
 
 
-def _unpack(raw: BinaryIO, compression: str | None) -> BinaryIO:
-    """Return a stream of the unpacked bytes that has `peek` and `readline`."""
+def _make_seekable(raw: Any) -> BinaryIO:
+    """Return the stream, or where it can only be read once (a server that does not tell a length), a copy on disk."""
+    try:
+        raw.seek(0, io.SEEK_END)  # fsspec's HTTP streams say that they are seekable
+        raw.seek(0)
+        return cast(BinaryIO, raw)
+    except (ValueError, OSError):
+        pass
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    shutil.copyfileobj(raw, copy)
+    copy.seek(0)
+    return cast(BinaryIO, copy)
+
+
+def _unpack(raw: BinaryIO, file: _File) -> BinaryIO:
+    """Return a stream of the unpacked bytes that has `peek` and `readline`. Gzip is known by its first bytes too."""
+    compression = file.compression
+    if compression is None:
+        magic = raw.read(len(_GZIP_MAGIC))
+        raw.seek(0)
+        if magic == _GZIP_MAGIC:
+            if file.format == ".parquet":
+                raise InputError(f"query file {file.name}: is packed by gzip, whatever its name says; unpack it")
+            compression = "gzip"
     stream: Any = raw
     if compression == "gzip":
         stream = gzip.GzipFile(fileobj=raw)
@@ -208,6 +261,7 @@ def _read_file(file: _File, source: QuerySource) -> Iterator[tuple[str, int, str
             columns = _Columns(None, None)
             if names:
                 columns = _choose_columns(file.name, names, source)
+                _refuse_doubled_columns(file.name, columns, first)
         for line, record in records:
             text, fault = _take_text(record, columns.text)
             yield file.name, line, text, _take_language(record, columns.language, source.language), fault
@@ -221,6 +275,12 @@ def _choose_columns(name: str, columns: Sequence[str], source: QuerySource) -> _
             f"it has {_list_columns(columns)}; name the one with {_TEXT_FLAG}"
         )
     return _Columns(text, _match_column(name, columns, source.language_column, LANGUAGE_COLUMNS, _LANGUAGE_FLAG))
+
+
+def _refuse_doubled_columns(name: str, columns: _Columns, records: Sequence[NumberedRecord]) -> None:
+    for column in (columns.text, columns.language):
+        if column and any(isinstance(record, Mapping) and record.get(column) is DOUBLED for _, record in records):
+            raise InputError(f"query file {name}: has more than one column {column!r}; rename all but the right one")
 
 
 def _match_column(name: str, columns: Sequence[str], asked: str | None, usual: Sequence[str], flag: str) -> str | None:

@@ -11,6 +11,7 @@ import codecs
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
@@ -25,6 +26,7 @@ MAX_RECORD_BYTES = 16 * 2**20
 
 _CHUNK = 2**18
 _WHITE = " \t\r\n"
+_LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)  # a CR at a chunk's end may be half of CRLF
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,9 @@ class BadRecord:
 
     fault: str
 
+
+DOUBLED = BadRecord("is the name of more than one column")
+"""Stands in a record for the cells of columns that share a name: which of them is meant cannot be told."""
 
 Record = Mapping[str, Any] | str | BadRecord
 NumberedRecord = tuple[int, Record]
@@ -58,7 +63,8 @@ def read_json_array(stream: BinaryIO, name: str) -> Iterator[NumberedRecord]:
     """Yield the elements of a JSON array of objects or strings; a file that holds no array is read as JSONL.
 
     Raises:
-        InputError: the file is not UTF-8, or the array is not valid JSON (what follows a fault cannot be told apart).
+        InputError: the file is not UTF-8, the array is not valid JSON (what follows a fault cannot be told apart), or
+            something comes after the array.
     """
     head = cast(io.BufferedReader, stream).peek()
     if not head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
@@ -73,6 +79,7 @@ def read_json_array(stream: BinaryIO, name: str) -> Iterator[NumberedRecord]:
         if wants_comma and buffer.startswith(","):
             buffer, wants_comma = buffer[1:].lstrip(_WHITE), False
         if buffer.startswith("]"):
+            _refuse_rest(buffer[1:], chunks, name, number)
             return
         at = -1
         if buffer and not wants_comma:
@@ -96,6 +103,19 @@ def read_json_array(stream: BinaryIO, name: str) -> Iterator[NumberedRecord]:
             ended = chunk is None
             more.append(chunk or "")
         buffer += "".join(more)
+
+
+def _refuse_rest(buffer: str, chunks: Iterator[str], name: str, number: int) -> None:
+    rest = buffer.lstrip(_WHITE)
+    while not rest:
+        chunk = next(chunks, None)
+        if chunk is None:
+            return
+        rest = chunk.lstrip(_WHITE)
+    raise InputError(
+        f"query file {name}: goes on after the end of its array, which has {number} elements, with {rest[:30]!r}; "
+        "give one array, or JSONL"
+    )
 
 
 def read_csv(stream: BinaryIO, name: str) -> Iterator[NumberedRecord]:
@@ -206,24 +226,44 @@ def list_parquet_columns(stream: BinaryIO, name: str) -> dict[str, pa.DataType]:
 
 def _read_lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRecord]]:
     """Yield numbered lines without their ends; a line beyond the limit is skipped and comes as a fault."""
-    number = 0
-    while raw := stream.readline(MAX_RECORD_BYTES + 1):
+    number, skipping = 0, False
+    for raw in _read_pieces(stream):
+        ended = raw.endswith((b"\n", b"\r"))
+        if skipping:
+            skipping = not ended
+            continue
         number += 1
         if len(raw) > MAX_RECORD_BYTES:
-            while raw and not raw.endswith(b"\n"):
-                raw = stream.readline(MAX_RECORD_BYTES)
+            skipping = not ended
             yield number, BadRecord(f"is longer than {MAX_RECORD_BYTES // 2**20} MiB")
-            continue
-        text = _decode(raw, name, number)
-        yield number, text.rstrip("\r\n")
+        else:
+            yield number, _decode(raw, name, number).rstrip("\r\n")
 
 
 def _read_plain_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     """Yield decoded lines with their ends, as `csv.reader` wants them."""
-    number = 0
-    while raw := stream.readline(MAX_RECORD_BYTES + 1):
-        number += 1
+    for number, raw in enumerate(_read_pieces(stream), 1):
         yield _decode(raw, name, number)
+
+
+def _read_pieces(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield lines with their ends, which may be LF, CRLF or CR; one far beyond the limit comes in several pieces."""
+    held = b""
+    while chunk := stream.read(_CHUNK):
+        held += chunk
+        start = 0
+        for end in _LINE_END.finditer(held):
+            yield held[start : end.end()]
+            start = end.end()
+        held = held[start:]
+        if len(held) > MAX_RECORD_BYTES + 4:
+            cut = len(held) - 1
+            while held[cut] & 0xC0 == 0x80 and len(held) - cut < 4:  # not within a character
+                cut -= 1
+            yield held[:cut]
+            held = held[cut:]
+    if held:
+        yield held
 
 
 def _decode(raw: bytes, name: str, line: int) -> str:
@@ -271,7 +311,10 @@ def _pair_cells(header: Sequence[str], cells: Sequence[str], delimiter: str) -> 
         return {header[0]: delimiter.join(cells)}
     if len(cells) > len(header):
         return BadRecord(f"has {len(cells)} cells where the header has {len(header)}")
-    return dict(zip(header, cells, strict=False))
+    record: dict[str, str | BadRecord] = {}
+    for column, cell in zip(header, cells, strict=False):
+        record[column] = DOUBLED if column in record else cell
+    return record
 
 
 def _unquote(cell: str) -> str:

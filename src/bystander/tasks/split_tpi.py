@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bystander.schemas.errors import BuildError, ConfigError, StorageError
+from bystander.schemas.field_types import MAX_SEED, NAME, NAME_IN_WORDS
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
 from bystander.schemas.tpi import FINAL
@@ -58,13 +60,15 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
 
     Raises:
         BuildError: `build` is not a finished build, cannot be cut so, or there is another build at the new place.
-        ConfigError: the name is none that a folder can have.
+        ConfigError: the name is none that a folder can have, or the seed is out of range.
         StorageError: a file cannot be read or written.
     """
     source = open_store(build)
     manifest = read_manifest(source)
-    if not name or set(name) & set("/\\") or name.startswith("."):
-        raise ConfigError(f"--name {name!r}: use letters, digits, dots, hyphens and underscores")
+    if not re.fullmatch(NAME, name):
+        raise ConfigError(f"--name {name[:40]!r}: use {NAME_IN_WORDS}")
+    if not 0 <= seed <= MAX_SEED:
+        raise ConfigError(f"--seed {seed}: must be from 0 to {MAX_SEED}")
     store = open_store(out)
     target = store.child(manifest.dataset, name)
     made_from = PartsInfo(of=describe_build(source, manifest), shares=dict(parts), seed=seed)

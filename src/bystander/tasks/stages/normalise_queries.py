@@ -21,6 +21,7 @@ SPOKEN_LANGUAGES = ("en",)
 
 REASONS = frozenset(
     "unreadable_row empty too_short too_long code markup url control_characters wrong_language no_words incomplete "
+    "unspeakable_number "
     "duplicate query_in_other_build".split()
 )
 
@@ -34,8 +35,8 @@ def normalise_queries(rows: pa.Table, context: StageContext) -> StageOutput:
     Reads: `query_text`, `query_fault`, `language`. Writes: `query_id`, `request`.
 
     Rejects: `unreadable_row`, `empty`, `too_short`, `too_long`, `code`, `markup`, `url`, `control_characters`,
-    `wrong_language`, `no_words`, `incomplete`, `duplicate`; `query_in_other_build`: a build with which this one must
-    share nothing was made of it, or says the same words.
+    `wrong_language`, `no_words`, `unspeakable_number`, `incomplete`, `duplicate`; `query_in_other_build`: a build with
+    which this one must share nothing was made of it, or says the same words.
 
     Raises:
         ConfigError: `languages` names one that there are no rules for.
@@ -91,7 +92,7 @@ def _normalise(text: str | None, language: str, fault: str | None, params: Norma
 
 STAGE = Stage(
     name="normalise_queries",
-    version=1,
+    version=2,
     reads=RAW_QUERY,
     writes=QUERY,
     reasons=REASONS,

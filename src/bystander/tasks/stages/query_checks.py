@@ -97,9 +97,12 @@ def find_url(text: str) -> RowFault | None:
 
 
 def find_other_script(text: str) -> RowFault | None:
-    """Return a `wrong_language` fault where a letter is not of the Latin script."""
+    """Return a `wrong_language` fault where a letter is not of the Latin script, or a mark opens a Spanish sentence."""
     if text.isascii():
         return None
+    for mark in "¿¡":
+        if mark in text:
+            return RowFault("wrong_language", f"holds {mark!r}, which English does not write")
     for sign in text:
         if sign.isalpha() and not sign.isascii() and sign not in _SPOKEN_LETTERS:
             name = unicodedata.name(sign, "")

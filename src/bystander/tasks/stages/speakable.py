@@ -9,6 +9,7 @@ import unicodedata
 from bystander.schemas.engines import RowFault
 from bystander.schemas.tpi_params import NormaliseQueries
 from bystander.tasks.stages import query_checks
+from bystander.tasks.stages.number_checks import find_unspeakable_number
 from bystander.tasks.stages.spoken_numbers import expand_numbers
 from bystander.tasks.stages.spoken_words import (
     breaks_off,
@@ -21,6 +22,8 @@ from bystander.tasks.stages.spoken_words import (
 _MAX_RAW_CHARACTERS = 4000  # nothing so long becomes a short request; keeps the patterns fast
 _MAX_SHRINKAGE = 4  # writing out makes a text longer as a rule; this leaves room for emoji and decoration
 _MAX_CONTROL_SHARE = 0.3
+_MAX_WORD_LETTERS = 40  # the longest words of dictionaries have less; longer ones are noise
+_ANSI_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]")  # ECMA-48, section 5.4
 
 _SIGNS_BEFORE_FOLDING = {
     "™": "", "℠": "", "®": "", "©": "", "²": " squared ", "³": " cubed ", "№": "number ",
@@ -53,6 +56,8 @@ _SIGN_WORDS = (
     (re.compile(r"(?<=\w) \* (?=\w)"), " times "),
     (re.compile(r"\band/or\b", re.IGNORECASE), "and or"),
     (re.compile(r"(?<=\w)\s?/\s?(?=\w)"), " or "),
+    (re.compile(r"°\s?F\b"), " Fahrenheit "),
+    (re.compile(r"°\s?C\b"), " Celsius "),
     (re.compile(r"°"), " degrees "),
     (re.compile(r"€"), " euros "),
     (re.compile(r"£"), " pounds "),
@@ -86,8 +91,8 @@ def make_speakable(text: str, params: NormaliseQueries) -> str | RowFault:
     """Return the request as it is to be spoken, or why it cannot be.
 
     Reasons: `empty`, `too_short`, `too_long`, `code`, `markup`, `url`, `control_characters`, `wrong_language`,
-    `no_words`, `incomplete` (it breaks off in an article, a possessive, a preposition without its clause or a
-    conjunction).
+    `no_words`, `unspeakable_number` (see `find_unspeakable_number`), `incomplete` (it breaks off in
+    an article, a possessive, a preposition without its clause or a conjunction).
     """
     if len(text) > _MAX_RAW_CHARACTERS:
         return RowFault("too_long", f"has {len(text)} characters")
@@ -100,6 +105,9 @@ def make_speakable(text: str, params: NormaliseQueries) -> str | RowFault:
         fault = check(cleaned)
         if fault is not None:
             return fault
+    fault = find_unspeakable_number(_fold_letters(cleaned))
+    if fault is not None:
+        return fault
     length = len(" ".join(cleaned.split()))
     if length > _MAX_SHRINKAGE * params.max_characters:
         return RowFault("too_long", f"has {length} characters where {params.max_characters} may be spoken")
@@ -113,6 +121,7 @@ def _strip_controls(text: str) -> str | RowFault:
     """Drop control and format characters, and signs without a sound such as emoji."""
     if text.isascii() and text.isprintable():
         return text
+    text = _ANSI_SEQUENCE.sub("", text)
     kept: list[str] = []
     controls = 0
     for sign in text:
@@ -195,6 +204,9 @@ def _check_words(request: str, params: NormaliseQueries) -> str | RowFault:
     fault = query_checks.find_other_language(words)
     if fault is not None:
         return fault
+    longest = max(map(len, words))
+    if longest > _MAX_WORD_LETTERS:
+        return RowFault("too_long", f"has a word of {longest} letters")
     if len(words) < params.min_words:
         return RowFault("too_short", f"has {len(words)} of at least {params.min_words} words")
     if len(words) > params.max_words:

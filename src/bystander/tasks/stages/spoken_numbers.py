@@ -13,14 +13,14 @@ from num2words import num2words
 
 _NUM = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?"
 _MAX_DIGITS = 12  # longer numbers are read digit by digit
-_MONTHS = "January February March April May June July August September October November December".split()
-_MONTH_WORDS = {
-    **{month.casefold(): month for month in _MONTHS},
-    **{month[:3].casefold(): month for month in _MONTHS},
+MONTHS = "January February March April May June July August September October November December".split()
+MONTH_WORDS = {
+    **{month.casefold(): month for month in MONTHS},
+    **{month[:3].casefold(): month for month in MONTHS},
     "sept": "September",
 }
-_MONTH = "(" + "|".join(sorted(_MONTH_WORDS, key=lambda word: -len(word))) + r")\b\.?"
-_DAY = r"([0-9]{1,2})(?:st|nd|rd|th)?"
+MONTH_PATTERN = "(" + "|".join(sorted(MONTH_WORDS, key=lambda word: -len(word))) + r")\b\.?"
+DAY_PATTERN = r"([0-9]{1,2})(?:st|nd|rd|th)?"
 _HALF_DAY = r"(a\.?\s?m\b\.?|p\.?\s?m\b\.?)"
 _ONES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _NUMBER_WORDS = (
@@ -135,8 +135,8 @@ def _say_date(year: str, month: int, day: int, match: re.Match[str]) -> str:
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return " ".join(say_number(part) for part in re.findall(r"[0-9]+", match[0]))
     if not year:
-        return f"{_MONTHS[month - 1]} {_say_ordinal(day)}"
-    return f"{_MONTHS[month - 1]} {_say_ordinal(day)} {_say_year(int(year) + (2000 if len(year) == 2 else 0))}"
+        return f"{MONTHS[month - 1]} {_say_ordinal(day)}"
+    return f"{MONTHS[month - 1]} {_say_ordinal(day)} {_say_year(int(year) + (2000 if len(year) == 2 else 0))}"
 
 
 def _say_month_day(match: re.Match[str]) -> str:
@@ -144,7 +144,7 @@ def _say_month_day(match: re.Match[str]) -> str:
     if not 1 <= day <= 31:
         return match[0]
     year = f" {_say_year(int(match[3]))}" if match[3] else ""
-    return f"{_MONTH_WORDS[match[1].casefold()]} {_say_ordinal(day)}{year}"
+    return f"{MONTH_WORDS[match[1].casefold()]} {_say_ordinal(day)}{year}"
 
 
 def _say_day_month(match: re.Match[str]) -> str:
@@ -152,7 +152,7 @@ def _say_day_month(match: re.Match[str]) -> str:
     if not 1 <= day <= 31:
         return match[0]
     year = f" {_say_year(int(match[3]))}" if match[3] else ""
-    return f"the {_say_ordinal(day)} of {_MONTH_WORDS[match[2].casefold()]}{year}"
+    return f"the {_say_ordinal(day)} of {MONTH_WORDS[match[2].casefold()]}{year}"
 
 
 def _say_time(match: re.Match[str]) -> str:
@@ -185,6 +185,17 @@ def _say_money(sign: str, amount: str, magnitude: str | None) -> str:
     if int(decimals):
         parts.append(f"{say_number(str(int(decimals)))} {cent if int(decimals) == 1 else cents}")
     return " and ".join(parts)
+
+
+def _say_decimal_comma(whole: str, decimals: str, sign: str) -> str:
+    one, many, cent, _ = _CURRENCIES[sign]
+    whole = whole.replace(".", "")
+    if not int(whole) and cent:
+        return _say_money(sign, f"0.{decimals}", None)
+    words = f"{say_number(whole)} {one if _is_one(whole) else many}"
+    if not int(decimals):
+        return words
+    return f"{words} {say_number(decimals) if int(decimals) >= 10 else f'oh {_ONES[int(decimals)]}'}"
 
 
 def _say_fraction(match: re.Match[str]) -> str:
@@ -237,9 +248,25 @@ def _rule(pattern: str, replace: _Replace) -> tuple[re.Pattern[str], _Replace]:
 _DIGIT = re.compile(r"[0-9]")
 _WORDED_TIME = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})\s([ap])\.?\s?m\b\.?", re.IGNORECASE)
 
+_WHOLE = r"(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+)"  # before a decimal comma
+# A minus sign that stands right before what the rules below turn into words as a whole: later none would be seen.
+_SIGNED = (
+    rf"(?:{_SIGNS}\s?\.?[0-9]|\.?{_NUM}(?:\s?(?:[%°]|{_SIGNS})|[\s-]?(?:{_DECIMAL_UNITS})\b|[glmh]\b|\s?/\s?[0-9]))"
+)
+
 # In this order: what looks like a longer form goes first.
 _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     _rule(rf"(?<=[0-9])\s?([-–])\s?(?={_SIGNS}[0-9])", lambda _: " to "),
+    _rule(rf"({_SIGNS})\s?[-–](?=\.?[0-9])", lambda m: f" minus {m[1]}"),
+    _rule(rf"(?<![^\s(])(?<![0-9%]\s)[-–](?={_SIGNED})", lambda _: "minus "),
+    _rule(rf"(?<={_SIGNS})(\s?[0-9]+),([0-9]{{1,2}})(?={_MAGNITUDE})", lambda m: f"{m[1]}.{m[2]}"),
+    _rule(_START + rf"({_NUM})\s?[-–]\s?(?={_NUM}\s?[%°])", lambda m: f"{say_number(m[1])} to "),
+    _rule(
+        rf"({_SIGNS})\s?({_WHOLE}),([0-9]{{2}})(?![0-9]|[.,][0-9])", lambda m: _say_decimal_comma(m[2], m[3], m[1])
+    ),
+    _rule(
+        _START + rf"({_WHOLE}),([0-9]{{2}})\s?({_SIGNS})(?!\s?[0-9])", lambda m: _say_decimal_comma(m[1], m[2], m[3])
+    ),
     _rule(
         _START + r"(?:\+?[0-9]{1,3}[ .-])?(?:\([0-9]{3}\) ?|[0-9]{3}[ .-])[0-9]{3}[ .-][0-9]{4}(?![\w-])", _say_phone
     ),
@@ -252,8 +279,11 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         lambda m: _say_date(m[4], int(m[1]), int(m[3]), m),
     ),
     _rule(r"(?<=\bon )([0-9]{1,2})/([0-9]{1,2})(?![\w/])", lambda m: _say_date("", int(m[1]), int(m[2]), m)),
-    _rule(_START + rf"{_MONTH}\s?{_DAY}\b(?![:.,/]?[0-9])(?:,?\s([0-9]{{4}})\b)?(?!\s?[ap]\.?m\b)", _say_month_day),
-    _rule(_START + rf"(?:the )?{_DAY}\s(?:of\s)?{_MONTH}(?:,?\s([0-9]{{4}})\b)?", _say_day_month),
+    _rule(
+        _START + rf"{MONTH_PATTERN}\s?{DAY_PATTERN}\b(?![:.,/]?[0-9])(?:,?\s([0-9]{{4}})\b)?(?!\s?[ap]\.?m\b)",
+        _say_month_day,
+    ),
+    _rule(_START + rf"(?:the )?{DAY_PATTERN}\s(?:of\s)?{MONTH_PATTERN}(?:,?\s([0-9]{{4}})\b)?", _say_day_month),
     _rule(_START + r"([0-9]{1,2}):([0-9]{2})(?![0-9:])(?:\s?" + _HALF_DAY + ")?", _say_time),
     _rule(_START + r"[0-9]+(?::[0-9]{2}){2}(?![0-9:])", lambda m: " ".join(map(say_number, m[0].split(":")))),
     _rule(_START + r"([0-9]{1,2})\.([0-9]{2})\s?" + _HALF_DAY, _say_time),
@@ -265,6 +295,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     _rule(rf"({_NUM})\s?%", lambda m: f"{say_number(m[1])} percent"),
     _rule(rf"({_NUM})\s?°\s?(?:([FC])\b)?", _say_temperature),
     _rule(_START + r"24/7(?![\w/])", lambda _: "twenty four seven"),
+    _rule(_START + r"50\s?[/-]\s?50(?![\w/-])", lambda _: "fifty fifty"),
     _rule(_START + r"9/11(?![\w/])", lambda _: "nine eleven"),
     _rule(_START + r"([0-9]+\s)?([0-9]+)\s?[/⁄]\s?([0-9]+)(?![\w/])", _say_fraction),
     _rule(_START + r"([0-9]{1,12})(?:st|nd|rd|th)\b", lambda m: _say_ordinal(int(m[1]))),

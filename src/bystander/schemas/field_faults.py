@@ -1,0 +1,47 @@
+"""Says in words what is wrong with the fields of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from bystander.schemas.field_types import PATTERNS_IN_WORDS
+
+
+def describe_field_faults(kind: type[BaseModel], exc: ValidationError) -> str:
+    """Return the faults of a configuration of this kind as one phrase, each with the dotted name of its field."""
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'fields'}: {_describe(kind, fault)}" for fault in exc.errors()
+    )
+
+
+def _describe(kind: type[BaseModel], fault: Any) -> str:
+    if fault["type"] == "extra_forbidden":
+        names = sorted({name for model in _find_models_at(kind, fault["loc"][:-1]) for name in model.model_fields})
+        return f"no such field; there are {', '.join(names)}" if names else "no such field; there are none here"
+    if fault["type"] == "string_pattern_mismatch" and fault["ctx"]["pattern"] in PATTERNS_IN_WORDS:
+        return f"{fault['input'][:40]!r} cannot be a name; use {PATTERNS_IN_WORDS[fault['ctx']['pattern']]}"
+    return str(fault["msg"])
+
+
+def _find_models_at(kind: type[BaseModel], place: Sequence[str | int]) -> list[type[BaseModel]]:
+    """Return the models that the fields at a place may belong to: steps are fields, keys, positions and engines."""
+    models = [kind]
+    for step in place:
+        fields = [model.model_fields[step] for model in models if isinstance(step, str) and step in model.model_fields]
+        engines = [model for model in models if "engine" in model.model_fields]
+        engines = [model for model in engines if model.model_fields["engine"].default == step]
+        if fields:
+            models = [model for field in fields for model in _list_models(field.annotation)]
+        elif engines:
+            models = engines
+    return models
+
+
+def _list_models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _list_models(part)
