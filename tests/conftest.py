@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +26,11 @@ atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ["PREFECT_HOME"] = _home
 os.environ.pop("PREFECT_API_URL", None)
 configure_prefect()
+
+
+# A shell without job control starts background jobs with Ctrl-C ignored, and every process that they start has it so.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
