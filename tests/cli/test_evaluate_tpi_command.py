@@ -37,6 +37,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["--profile", "huge"], "no profile 'huge'; there are fake, laptop, playbook"),
         (["--system", "policy"], "--system 'policy': write it as name=model.yaml or name=predictions.jsonl"),
+        (["--system", "s={engine: predictions}", "--system", "s=b.jsonl"], "--system: s comes twice"),
         (["--judge", "j=none.yaml"], "none.yaml: cannot be read"),
         (["--set", "rows=0", "--profile", "fake"], "rows: "),
         (["--profile", "fake"], "systems: name at least one, with --system"),

@@ -132,6 +132,11 @@ def test_doubled_and_unknown_predictions_are_errors(bench: Path, tmp_path: Path)
     doubled = {"double": write_predictions(tmp_path / "double.jsonl", [*replies, replies[3]])}
     with pytest.raises(InputError, match="row-0003"):
         evaluate(configure(bench, tmp_path / "store", systems=doubled))
+    strange = {"strange": write_predictions(tmp_path / "strange.jsonl", [("nope", "Hello."), ("none", "Hello.")])}
+    with pytest.raises(InputError, match=r"system strange: none of its 2 ids is that of a row .* the first is nope"):
+        evaluate(configure(bench, tmp_path / "store", systems=strange))
+    more = {"more": write_predictions(tmp_path / "more.jsonl", [*replies, ("nope", "Hello.")])}
+    assert evaluate(configure(bench, tmp_path / "store", systems=more)).score("more", "tpi_test", "rsf").missing == 0
 
 
 def test_verdicts_that_cannot_be_read_are_counted_and_left_out_and_no_call_is_made_twice(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bystander.cli.interruption import run_interruptibly
+from bystander.schemas.errors import ConfigError
 
 AllowMissing = Annotated[
     bool, typer.Option("--allow-missing", help="Let rows without an answer count as the worst answer.")
@@ -51,9 +52,18 @@ def parse_raters(system: Sequence[str] | None, judge: Sequence[str] | None) -> d
     from bystander.schemas.evaluate_profiles import parse_judge, parse_system
 
     return {
-        "systems": dict(parse_system(text) for text in system or []),
-        "judges": dict(parse_judge(text) for text in judge or []),
+        "systems": _by_name([parse_system(text) for text in system or []], "--system"),
+        "judges": _by_name([parse_judge(text) for text in judge or []], "--judge"),
     }
+
+
+def _by_name(raters: Sequence[tuple[str, Any]], option: str) -> dict[str, Any]:
+    named = dict(raters)
+    if len(named) < len(raters):
+        names = [name for name, _ in raters]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"{option}: {twice} comes twice; give each a name of its own")
+    return named
 
 
 def run_and_show(evaluate: Callable[[], tuple[Sequence[str], str]]) -> None:

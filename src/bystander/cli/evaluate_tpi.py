@@ -55,7 +55,8 @@ def evaluate_tpi(
     embeddings: Annotated[
         list[str] | None,
         typer.Option(
-            help="A system's embeddings, as system=file.npy of shape (rows, d) in the bench's order; may be repeated."
+            help="A system's embeddings, as system=file.npz with ids and embeddings (rows, d), or file.npy in the "
+            "evaluation's order: TPI-Test, then Janus-Test; may be repeated."
         ),
     ] = None,
     allow_missing: AllowMissing = False,

@@ -14,6 +14,7 @@ from bystander.schemas.engine_configs import (
     EngineConfig,
     EvaluationEngines,
     LlamaCppTextConfig,
+    PredictionsConfig,
     TransformersAudioConfig,
 )
 from bystander.schemas.engines import EngineRole
@@ -70,6 +71,24 @@ class RaterRuns:
         for name, judge in self.config.judges.items():
             if not _holds_model(judge):
                 self.open_judge(name).engine("judge")
+
+    def check_predictions(self, ids: Sequence[str]) -> None:
+        """Say how many predictions belong to no row that is evaluated.
+
+        Raises:
+            InputError: none of a file's belongs to one.
+        """
+        for name, config in self.config.systems.items():
+            if isinstance(config, PredictionsConfig):
+                predictions = self.open(EvaluationEngines(candidate=config)).engine("candidate")
+                unknown = predictions.list_unknown_ids(ids)
+                if len(unknown) == len(predictions):
+                    raise InputError(
+                        f"system {name}: none of its {len(unknown)} ids is that of a row that is evaluated, the first "
+                        f"is {unknown[0]}; take them from the bench"
+                    )
+                if unknown:
+                    self.listener.on_phase(f"system {name}: {len(unknown)} predictions belong to no row evaluated")
 
     def answer(self, system: str, stage: str, partitions: Mapping[str, Partition]) -> list[Journey]:
         """Have a system answer the rows of partitions; `require_answers` sees whether it did."""

@@ -66,9 +66,10 @@ class TpiEvaluation:
             self.listener.on_phase(warning)
         # Wrong files are found before the first call is paid for.
         for path in config.embeddings.values():
-            read_embeddings(path, len(bench.rows))
+            read_embeddings(path, [row["id"] for row in bench.rows])
         ratings = {one.name: _read_ratings(one, bench) for one in config.ratings}
         self.raters.open_light_engines()
+        self.raters.check_predictions([row["id"] for row in bench.rows])
         partitions = self._store_rows(bench)
         answers = {name: self._answer(name, partitions) for name in config.systems}
         for judge in config.judges:
@@ -184,7 +185,7 @@ class TpiEvaluation:
         """Draw the embeddings of each system that has some."""
         return tuple(
             project_embeddings(
-                read_embeddings(path, len(bench.rows)),
+                read_embeddings(path, [row["id"] for row in bench.rows]),
                 [row["id"] for row in bench.rows],
                 [name_speaker_group(row) for row in bench.rows],
                 system=system,

@@ -75,6 +75,10 @@ class PredictionsCandidate:
                     on_reply(index, reply)
         return replies
 
+    def __len__(self) -> int:
+        """Return how many predictions there are."""
+        return len(self._replies)
+
     def list_unknown_ids(self, bench_ids: Collection[str]) -> list[str]:
         """Return the ids that have a prediction and are none of `bench_ids`, in the order of the files."""
         known = frozenset(bench_ids)
