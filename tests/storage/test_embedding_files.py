@@ -63,9 +63,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="ends too early"):
         read_embeddings(str(path), IDS)
     with pytest.raises(InputError, match="cannot be read"):
-        read_embeddings("nosuch://e.npy", 4)
+        read_embeddings("nosuch://e.npy", IDS)
     with pytest.raises(InputError, match="cannot be read"):
-        read_embeddings(str(tmp_path), 4)
+        read_embeddings(str(tmp_path), IDS)
 
 
 def save_archive(folder: Path, ids: list[str], array: Any) -> str:
@@ -93,3 +93,10 @@ def test_what_is_wrong_with_an_archive_is_named(tmp_path: Path, ids: list[str], 
     path = save_archive(tmp_path, ids, array)
     with pytest.raises(InputError, match=f"^embeddings {path}: {message}"):
         read_embeddings(path, IDS)
+
+
+def test_an_archive_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    path = Path(save_archive(tmp_path, IDS, ARRAY))
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(InputError, match=f"^embeddings {path}: cannot be read"):
+        read_embeddings(str(path), IDS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import IO, cast
+from typing import IO, Any, cast
+from zipfile import BadZipFile
 
 import fsspec
 import numpy as np
@@ -34,7 +35,7 @@ def read_embeddings(path: str, ids: Sequence[str]) -> NDArray[np.floating]:
             return _read(cast(IO[bytes], source), path, ids)
     except FileNotFoundError as exc:
         raise InputError(f"embeddings {path}: there is no such file") from exc
-    except (OSError, ImportError, ValueError) as exc:
+    except (OSError, ImportError, ValueError, EOFError, BadZipFile) as exc:
         raise InputError(f"embeddings {path}: cannot be read ({' '.join(str(exc).split())})") from exc
 
 
@@ -51,8 +52,7 @@ def _read(source: IO[bytes], path: str, ids: Sequence[str]) -> NDArray[np.floati
         shape, _, dtype = read_header(source)
     except ValueError as exc:
         raise InputError(f"embeddings {path}: is no .npy file; write it with numpy.save") from exc
-    if dtype.kind != "f" or dtype.itemsize > 8:
-        raise InputError(f"embeddings {path}: holds {dtype}; save it as float32")
+    _check_type(dtype, path)
     if len(shape) != 2:
         raise InputError(f"embeddings {path}: has shape {shape}; it must be ({rows}, d), one row for each of the bench")
     if shape[0] != rows:
@@ -77,8 +77,7 @@ def _read_archive(source: IO[bytes], path: str, ids: Sequence[str]) -> NDArray[n
                 f"embeddings {path}: has no array {' and '.join(missing)}; numpy.savez(file, ids=..., embeddings=...)"
             )
         names, array = [str(name) for name in archive["ids"].tolist()], archive["embeddings"]
-    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
-        raise InputError(f"embeddings {path}: holds {array.dtype}; save it as float32")
+    _check_type(array.dtype, path)
     if array.ndim != 2 or len(array) != len(names) or array.shape[1] < 2:
         raise InputError(f"embeddings {path}: has shape {array.shape}; it must be ({len(names)}, d), d at least 2")
     at = {name: i for i, name in enumerate(names)}
@@ -87,6 +86,11 @@ def _read_archive(source: IO[bytes], path: str, ids: Sequence[str]) -> NDArray[n
     if lacking := [row for row in ids if row not in at]:
         raise InputError(f"embeddings {path}: {len(lacking)} of {len(ids)} rows have none, the first is {lacking[0]}")
     return _check_finite(array[[at[row] for row in ids]], path)
+
+
+def _check_type(dtype: np.dtype[Any], path: str) -> None:
+    if dtype.kind != "f" or dtype.itemsize > 8:
+        raise InputError(f"embeddings {path}: holds {dtype}; save it as float32")
 
 
 def _check_finite(array: NDArray[np.floating], path: str) -> NDArray[np.floating]:
