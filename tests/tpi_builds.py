@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bystander.flows.listeners import SilentListener, listening
-from bystander.schemas.config import TpiBenchConfig, TpiTrainConfig, load_bench_config, load_config, resize
+from bystander.schemas.config import TpiBenchConfig, TpiConfig, TpiTrainConfig, load_bench_config, load_config, resize
 from bystander.schemas.starter_queries import load_starter_queries
 from bystander.storage.stage_results import StageResult
+
+if TYPE_CHECKING:
+    from bystander.flows.tpi_build import BuildOutcome
 
 ROWS = 30
 GOOD_QUERIES = 60
@@ -76,33 +80,35 @@ def write_queries(path: Path, count: int = GOOD_QUERIES, extra: tuple[str, ...] 
 
 def make_config(store: Path, queries: Path, rows: int = ROWS, **fields: Any) -> TpiTrainConfig:
     """Return the `fake` profile's configuration; double underscores in field names stand for dots."""
-    overrides = {"store": str(store), "queries.path": str(queries), "report_rows": 2}
-    overrides.update({name.replace("__", "."): value for name, value in fields.items()})
-    return resize(load_config("fake", overrides=overrides), rows)
+    return resize(load_config("fake", overrides=_list_overrides(store, queries, fields)), rows)
 
 
 def build(config: TpiTrainConfig) -> Built:
     """Run the flow in this process."""
     from bystander.flows.build_tpi_train import run_build_tpi_train
 
-    heard = Recorder()
-    with listening(heard):
-        outcome = run_build_tpi_train(config)
-    return Built(Path(outcome.location), outcome, heard)
+    return _run(run_build_tpi_train, config)
 
 
 def make_bench_config(store: Path, queries: Path, rows: int = ROWS, **fields: Any) -> TpiBenchConfig:
     """Return the `fake` profile's configuration of a bench; double underscores in field names stand for dots."""
-    overrides = {"store": str(store), "queries.path": str(queries), "report_rows": 2}
-    overrides.update({name.replace("__", "."): value for name, value in fields.items()})
-    return resize(load_bench_config("fake", overrides=overrides), rows)
+    return resize(load_bench_config("fake", overrides=_list_overrides(store, queries, fields)), rows)
 
 
 def build_bench(config: TpiBenchConfig) -> Built:
     """Run the bench flow in this process."""
     from bystander.flows.build_tpi_bench import run_build_tpi_bench
 
+    return _run(run_build_tpi_bench, config)
+
+
+def _list_overrides(store: Path, queries: Path, fields: dict[str, Any]) -> dict[str, Any]:
+    given = {name.replace("__", "."): value for name, value in fields.items()}
+    return {"store": str(store), "queries.path": str(queries), "report_rows": 2, **given}
+
+
+def _run(flow: Callable[[Any], BuildOutcome], config: TpiConfig) -> Built:
     heard = Recorder()
     with listening(heard):
-        outcome = run_build_tpi_bench(config)
+        outcome = flow(config)
     return Built(Path(outcome.location), outcome, heard)

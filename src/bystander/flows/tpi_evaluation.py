@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bystander.flows.check_evaluate_tpi import describe_other_pack
 from bystander.flows.evaluation_flow import EvaluationOutcome, find_published
@@ -65,11 +68,10 @@ class TpiEvaluation:
         if warning:
             self.listener.on_phase(warning)
         # Wrong files are found before the first call is paid for.
-        for path in config.embeddings.values():
-            read_embeddings(path, [row["id"] for row in bench.rows])
+        embeddings = {system: read_embeddings(path, bench.ids) for system, path in config.embeddings.items()}
         ratings = {one.name: _read_ratings(one, bench) for one in config.ratings}
         self.raters.open_light_engines()
-        self.raters.check_predictions([row["id"] for row in bench.rows])
+        self.raters.check_predictions(bench.ids)
         partitions = self._store_rows(bench)
         answers = {name: self._answer(name, partitions) for name in config.systems}
         for judge in config.judges:
@@ -82,7 +84,7 @@ class TpiEvaluation:
         scores = find_published(self.store, config, self.listener, journeys, content, EvaluationScores)
         if scores is None:
             self.listener.on_phase("scoring")
-            scores = self._score(bench, findings)
+            scores = self._score(bench, findings, embeddings)
             publish_evaluation(
                 self.store.child(EVALUATIONS, config.evaluation_name),
                 config,
@@ -128,7 +130,9 @@ class TpiEvaluation:
                         verdicts[key][metric][row["id"]] = Verdict(row[metric]["score"], row[metric]["fault"])
         return verdicts
 
-    def _score(self, bench: Bench, findings: Findings) -> EvaluationScores:
+    def _score(
+        self, bench: Bench, findings: Findings, embeddings: Mapping[str, NDArray[np.floating]]
+    ) -> EvaluationScores:
         config, manifest = self.config, bench.manifest
         return EvaluationScores(
             name=config.evaluation_name,
@@ -151,7 +155,7 @@ class TpiEvaluation:
             agreements=measure_agreements(findings, config),
             controls=self._measure_controls(bench),
             examples=find_worst_examples(findings, config),
-            projections=self._project_embeddings(bench),
+            projections=self._project_embeddings(bench, embeddings),
             code_version=get_code_version(),
             packages=list_package_versions(PACKAGES),
         )
@@ -181,17 +185,19 @@ class TpiEvaluation:
             for environment in opened.values():
                 environment.close()
 
-    def _project_embeddings(self, bench: Bench) -> tuple[Projection, ...]:
+    def _project_embeddings(
+        self, bench: Bench, embeddings: Mapping[str, NDArray[np.floating]]
+    ) -> tuple[Projection, ...]:
         """Draw the embeddings of each system that has some."""
         return tuple(
             project_embeddings(
-                read_embeddings(path, [row["id"] for row in bench.rows]),
-                [row["id"] for row in bench.rows],
+                points,
+                bench.ids,
                 [name_speaker_group(row) for row in bench.rows],
                 system=system,
                 seed=derive_seed(self.config.seed, system, "embedding_projection"),
             )
-            for system, path in self.config.embeddings.items()
+            for system, points in embeddings.items()
         )
 
     def _read_examples(self, bench: Bench, scores: EvaluationScores) -> pa.Table:
@@ -211,14 +217,14 @@ class TpiEvaluation:
         files = [open_file(path) for path in (*(r.path for r in config.ratings), *config.embeddings.values())]
         contents = [store.sha256(name) for store, name in files]
         versions = [get_code_version(), list_package_versions(PACKAGES)]
-        sizes = [[row["id"] for row in bench.rows], ANSWER_COLUMNS.names, VERDICT_COLUMNS.names]
+        sizes = [bench.ids, ANSWER_COLUMNS.names, VERDICT_COLUMNS.names]
         return digest_json([config.content_digest(), results, shards, contents, self.pack.digest, versions, sizes])
 
 
 def _read_ratings(ratings: Ratings, bench: Bench) -> Scores:
     """Return what people gave, some of it at least to rows of the bench."""
     scores = read_ratings(ratings)
-    ids = {row["id"] for row in bench.rows}
+    ids = set(bench.ids)
     if not any(ids & rated.keys() for rated in scores.values()):
         raise InputError(
             f"ratings {ratings.path}: none of its ids is that of a row that is evaluated; take them from the bench"

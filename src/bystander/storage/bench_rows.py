@@ -32,6 +32,11 @@ class Bench:
         """Linked twins among the rows: ids of the two-speaker row and of the one-speaker row, in the rows' order."""
         return _list_pairs(self.rows)
 
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the rows, in their order."""
+        return [row["id"] for row in self.rows]
+
     def count(self, test: TestName) -> int:
         """Return the number of rows of a test."""
         return sum(row["test"] == test for row in self.rows)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from bystander.schemas.evaluation import TESTS
 from bystander.schemas.evaluation_scores import Comparison, Estimate, EvaluationScores, RaterInfo, SystemScore
 from bystander.schemas.evaluation_table import (
     DIGITS,
@@ -25,7 +26,7 @@ from bystander.schemas.evaluation_table import (
     show_p,
 )
 from bystander.tasks.metrics.published_results import PublishedResults, PublishedSystem, load_published_results
-from bystander.tasks.metrics.score_definitions import TABLE_SCORES, BenchSet, ScoreDefinition
+from bystander.tasks.metrics.score_definitions import TABLE_SCORES, ScoreDefinition
 
 _NOTHING = Estimate(mean=None, low=None, high=None, n=0)
 _STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -113,7 +114,7 @@ def _order(raters: Iterable[RaterInfo]) -> dict[str, int]:
 def _make_column(definition: ScoreDefinition) -> TableColumn:
     return TableColumn(
         key=definition.key,
-        group=TEST_TITLES[definition.bench_set.value] if definition.bench_set else "",
+        group=TEST_TITLES[definition.bench_set] if definition.bench_set else "",
         title=definition.title,
         lowest=definition.lowest,
         highest=definition.highest,
@@ -230,8 +231,8 @@ def _show_counts(row: TableRow, kind: Literal["missing", "unparsable"]) -> str:
     if row.published:
         return "–"
     counts = []
-    for bench_set in BenchSet:
-        cells = [c for c, d in zip(row.cells, TABLE_SCORES, strict=True) if d.bench_set is bench_set]
+    for test in TESTS:
+        cells = [c for c, d in zip(row.cells, TABLE_SCORES, strict=True) if d.bench_set == test]
         numbers = [getattr(cell, kind) for cell in cells]
         # An answer that is missing is missing for both metrics; a verdict is of one.
         counts.append(max(numbers) if kind == "missing" else sum(numbers))

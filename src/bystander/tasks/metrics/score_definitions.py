@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class BenchSet(StrEnum):
-    """The two sets of TPI-Bench: two-speaker interruptions, and one-speaker rows of ambiguous transcripts."""
-
-    TPI_TEST = "tpi_test"
-    JANUS_TEST = "janus_test"
+from bystander.schemas.evaluation import TestName
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +16,7 @@ class ScoreDefinition:
 
     key: str
     title: str
-    bench_set: BenchSet | None
+    bench_set: TestName | None
     lowest: float
     highest: float
     whole: bool
@@ -48,16 +42,16 @@ class ScoreDefinition:
         return self.lowest <= score <= self.highest and (not self.whole or float(score).is_integer())
 
 
-RSF_TPI_TEST = ScoreDefinition("tpi_test.rsf", "RSF", BenchSet.TPI_TEST, 0, 1, whole=True, higher_is_better=True)
+RSF_TPI_TEST = ScoreDefinition("tpi_test.rsf", "RSF", "tpi_test", 0, 1, whole=True, higher_is_better=True)
 """Response strategy following: 1 where the reply follows the policy of the row's label."""
 
-OH_TPI_TEST = ScoreDefinition("tpi_test.oh", "OH", BenchSet.TPI_TEST, 1, 5, whole=True, higher_is_better=True)
+OH_TPI_TEST = ScoreDefinition("tpi_test.oh", "OH", "tpi_test", 1, 5, whole=True, higher_is_better=True)
 """Overall helpfulness of the reply to two speakers."""
 
-RSF_JANUS_TEST = ScoreDefinition("janus_test.rsf", "RSF", BenchSet.JANUS_TEST, 0, 1, whole=True, higher_is_better=False)
+RSF_JANUS_TEST = ScoreDefinition("janus_test.rsf", "RSF", "janus_test", 0, 1, whole=True, higher_is_better=False)
 """1 where the reply wrongly infers an interruption from one speaker."""
 
-OH_JANUS_TEST = ScoreDefinition("janus_test.oh", "OH", BenchSet.JANUS_TEST, 1, 5, whole=True, higher_is_better=True)
+OH_JANUS_TEST = ScoreDefinition("janus_test.oh", "OH", "janus_test", 1, 5, whole=True, higher_is_better=True)
 """Overall helpfulness of the reply to one speaker."""
 
 BLEU = ScoreDefinition("bleu", "BLEU", None, 0, 1, whole=False, higher_is_better=False)
