@@ -20,9 +20,23 @@ from bystander.schemas.identity import digest_json
 Samples = npt.NDArray[np.float32]
 """Mono audio: shape (n,), float32, range [-1, 1]."""
 
-EngineRole = Literal["writer", "judge", "speech", "recogniser", "verifier", "candidate"]
+EngineRole = Literal[
+    "writer",
+    "judge",
+    "speech",
+    "recogniser",
+    "verifier",
+    "candidate",
+    "decoder",
+    "tagger",
+    "second_tagger",
+    "aligner",
+    "second_aligner",
+    "detector",
+]
 """What an engine is used for: `writer` writes texts, `judge` filters and scores them (it may be a reasoning model);
-`candidate` is a system that is evaluated."""
+`candidate` is a system that is evaluated. Of SID: `decoder` reads recordings, `tagger` and `second_tagger` find the
+word with new intent in a turn, `aligner` and `second_aligner` when it is said; `detector` is what is evaluated."""
 
 
 @dataclass(frozen=True, slots=True)

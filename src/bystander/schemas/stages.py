@@ -10,6 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from bystander.schemas.alignment import Aligner
 from bystander.schemas.arrays import build_array
 from bystander.schemas.engines import (
     CandidateEngine,
@@ -23,6 +24,7 @@ from bystander.schemas.engines import (
 from bystander.schemas.errors import StageContractError
 from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
 from bystander.schemas.packs import PromptPack
+from bystander.schemas.recordings import AudioDecoder
 from bystander.schemas.taxonomy import Taxonomy
 
 REJECT_FIELDS: tuple[pa.Field, ...] = (
@@ -75,6 +77,23 @@ class StageContext:
     def candidate(self) -> CandidateEngine:
         return cast(CandidateEngine, self.engines["candidate"])
 
+    @property
+    def decoder(self) -> AudioDecoder:
+        return cast(AudioDecoder, self.engines["decoder"])
+
+    @property
+    def aligner(self) -> Aligner:
+        return cast(Aligner, self.engines["aligner"])
+
+    @property
+    def second_aligner(self) -> Aligner | None:
+        return cast("Aligner | None", self.engines.get("second_aligner"))
+
+    @property
+    def taggers(self) -> list[TextEngine]:
+        """The tagger, and the second one where there is one."""
+        return [self.engines[role] for role in ("tagger", "second_tagger") if role in self.engines]
+
 
 @dataclass(frozen=True, slots=True)
 class StageOutput:
@@ -108,6 +127,8 @@ class Stage:
     run: Callable[[pa.Table, StageContext], StageOutput]
     params_type: type[Params] = Params
     engines: tuple[EngineRole, ...] = ()
+    optional_engines: tuple[EngineRole, ...] = ()
+    """Roles that it uses where a configuration fills them."""
     uses: tuple[str, ...] = ()
     text_tasks: tuple[str, ...] = ()
     writes_pack: bool = False

@@ -23,6 +23,9 @@ from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfi
 from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
 from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
+from bystander.schemas.sid_config import SidConfig
+from bystander.schemas.sid_engine_configs import SidEngines
+from bystander.schemas.sid_params import SidStages
 from bystander.schemas.stages import Params, Stage
 from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
 from bystander.schemas.tpi_params import TpiStages
@@ -34,9 +37,12 @@ from bystander.storage.model_store import ModelStore
 from bystander.storage.recent_parts import RecentParts
 from bystander.tasks.engines.cached import CachedCandidate, CachedRecogniser, CachedSpeechEngine, CachedTextEngine
 from bystander.tasks.engines.registry import (
+    open_aligner,
     open_candidate,
+    open_decoder,
     open_recogniser,
     open_speech_engine,
+    open_tagger,
     open_text_engine,
     open_verifier,
 )
@@ -52,6 +58,7 @@ _INSTANT = frozenset(
         "fake_candidate",
         "predictions",
         "stand_in",
+        "rule_tagger",
     }
 )
 """Engines whose calls are cheaper than a look into the cache; a stand-in's writer has its own."""
@@ -67,8 +74,8 @@ class StageJob(Params):
     disjoint_from: tuple[str, ...] = ()
     rubrics: str | None = None
     """Built-in rubrics that stand in for the pack, where what is judged does not depend on a response strategy."""
-    stages: TpiStages | EvaluationStages | VoiceBenchStages
-    engines: EngineConfigs | EvaluationEngines
+    stages: TpiStages | EvaluationStages | VoiceBenchStages | SidStages
+    engines: EngineConfigs | EvaluationEngines | SidEngines
 
     @classmethod
     def of(cls, config: TpiConfig) -> StageJob:
@@ -106,6 +113,19 @@ class StageJob(Params):
             taxonomy=None,
             stages=config.stages,
             engines=engines,
+        )
+
+    @classmethod
+    def of_sid(cls, config: SidConfig) -> StageJob:
+        """Return the job of a SID build."""
+        return cls(
+            store=config.store,
+            build_seed=config.seed,
+            pack="reference",
+            rubrics=config.prompts,
+            taxonomy=None,
+            stages=config.stages,
+            engines=config.engines,
         )
 
 
@@ -150,7 +170,8 @@ class StageEnvironment:
 
     def engines_of(self, stage: Stage) -> Mapping[EngineRole, Any]:
         """Return the engines that a stage needs, opening those that are not yet open."""
-        return {role: self.engine(role) for role in stage.engines}
+        filled = [r for r in stage.optional_engines if getattr(self.job.engines, r, None) is not None]
+        return {role: self.engine(role) for role in (*stage.engines, *filled)}
 
     def engine(self, role: EngineRole) -> Any:
         """Return the engine of a role.
@@ -163,6 +184,8 @@ class StageEnvironment:
                 configs = self.job.engines
                 if role == "judge" and isinstance(configs, EngineConfigs) and configs.judge in (None, configs.writer):
                     self._engines[role] = self.engine("writer")
+                elif role == "writer" and isinstance(configs, SidEngines) and configs.writer in (None, configs.tagger):
+                    self._engines[role] = self.engine("tagger")
                 else:
                     self._engines[role] = self._open(role)
             return self._engines[role]
@@ -214,8 +237,14 @@ class StageEnvironment:
         config = getattr(self.job.engines, role, None)
         if config is None:
             raise EngineSetupError(f"no engine is configured for the role {role!r}")
+        if role in ("tagger", "second_tagger") or (role == "writer" and isinstance(self.job.engines, SidEngines)):
+            return self._remember(CachedTextEngine, open_tagger(config, resolve, _find_model_digest), config.engine)
         if role in ("writer", "judge"):
             return self._open_text(config)
+        if role == "decoder":
+            return open_decoder(config)
+        if role in ("aligner", "second_aligner"):
+            return open_aligner(config, resolve)
         if role == "candidate":
             return self._open_candidate(config)
         if role == "speech":

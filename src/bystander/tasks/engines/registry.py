@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+from bystander.schemas.alignment import Aligner
 from bystander.schemas.engine_configs import (
     CandidateConfig,
     FakeCandidateConfig,
@@ -32,6 +33,22 @@ from bystander.schemas.engine_configs import (
 from bystander.schemas.engines import CandidateEngine, Recogniser, SpeakerVerifier, SpeechEngine, TextEngine
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.packs import PromptPack
+from bystander.schemas.recordings import AudioDecoder
+from bystander.schemas.sid_engine_configs import (
+    AlignerConfig,
+    ByLanguageAlignerConfig,
+    DecoderConfig,
+    FakeAlignerConfig,
+    FakeDecoderConfig,
+    FileDecoderConfig,
+    KaldiArkAlignerConfig,
+    KaldiGmmAlignerConfig,
+    MfaAlignerConfig,
+    PocketsphinxAlignerConfig,
+    RecogniserAlignerConfig,
+    RuleTaggerConfig,
+    TaggerConfig,
+)
 
 ResolveModel = Callable[[str], Path]
 """Maps a name of the model store, or a path, to a verified path on this machine."""
@@ -49,6 +66,15 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     OpenAiAudioConfig: ("openai_audio", "OpenAiAudioCandidate"),
     TransformersAudioConfig: ("transformers_audio", "TransformersAudioCandidate"),
     FakeCandidateConfig: ("fake_candidate", "FakeCandidate"),
+    FileDecoderConfig: ("file_decoder", "FileDecoder"),
+    FakeDecoderConfig: ("fake_decoder", "FakeDecoder"),
+    PocketsphinxAlignerConfig: ("pocketsphinx_aligner", "PocketsphinxAligner"),
+    KaldiGmmAlignerConfig: ("kaldi_gmm_aligner", "KaldiGmmAligner"),
+    MfaAlignerConfig: ("mfa_aligner", "MfaAligner"),
+    KaldiArkAlignerConfig: ("kaldi_ark_aligner", "KaldiArkAligner"),
+    RecogniserAlignerConfig: ("recogniser_aligner", "RecogniserAligner"),
+    FakeAlignerConfig: ("fake_aligner", "FakeAligner"),
+    RuleTaggerConfig: ("rule_tagger", "RuleTagger"),
 }
 """Module and class of each adapter that is made from its configuration and, unless it is a fake, a `ResolveModel`."""
 _FAKES = (FakeTextConfig, FakeSpeechConfig, FakeRecogniserConfig, FakeVerifierConfig, FakeCandidateConfig)
@@ -115,6 +141,42 @@ def open_candidate(
     if isinstance(config, StandInConfig):
         return cast(CandidateEngine, _find_adapter("stand_in", "open_stand_in")(config, writer, pack))
     return cast(CandidateEngine, _open(config, resolve_model))
+
+
+def open_decoder(config: DecoderConfig) -> AudioDecoder:
+    """Open a decoder of recordings.
+
+    Raises:
+        EngineSetupError: a package or program is missing.
+    """
+    return cast(AudioDecoder, _find_adapter(*_ADAPTERS[type(config)])(config))
+
+
+def open_tagger(
+    config: TaggerConfig,
+    resolve_model: ResolveModel,
+    digest_model: Callable[[str], str | None] | None = None,
+) -> TextEngine:
+    """Open a text engine that tags turns or writes conversations; see `open_text_engine`.
+
+    Raises:
+        EngineSetupError: a package, model file, key or setting is missing or wrong.
+    """
+    if isinstance(config, RuleTaggerConfig):
+        return cast(TextEngine, _find_adapter(*_ADAPTERS[RuleTaggerConfig])(config))
+    return open_text_engine(config, resolve_model, digest_model)
+
+
+def open_aligner(config: AlignerConfig, resolve_model: ResolveModel) -> Aligner:
+    """Open a forced aligner, or one for each language.
+
+    Raises:
+        EngineSetupError: a package, program, model or file is missing or wrong.
+    """
+    if isinstance(config, ByLanguageAlignerConfig):
+        opened = {language: open_aligner(one, resolve_model) for language, one in sorted(config.aligners.items())}
+        return cast(Aligner, _find_adapter("by_language_aligner", "ByLanguageAligner")(opened))
+    return cast(Aligner, _find_adapter(*_ADAPTERS[type(config)])(config, resolve_model))
 
 
 def _open(config: Any, resolve_model: ResolveModel) -> Any:

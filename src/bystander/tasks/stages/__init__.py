@@ -33,6 +33,19 @@ HARD_NEGATIVE_STAGES: tuple[str, ...] = ("build_hard_negatives", *SPEECH_STAGES)
 """The way of a hard negative, from its two-speaker twin."""
 
 
+RECORDING_STAGES: tuple[str, ...] = ("decode_recordings", "transcribe_recordings", "find_turns")
+"""The way of a SID recording until its turns are found."""
+
+CONVERSATION_STAGES: tuple[str, ...] = ("write_conversations", "speak_conversations", "find_turns")
+"""The same of a recording that is scripted and synthesised."""
+
+TURN_STAGES: tuple[str, ...] = ("tag_breaks", "align_words", "place_breaks")
+"""The way of a turn, from cut out to finished."""
+
+NOISE_STAGES: tuple[str, ...] = ("make_noise_clips",)
+"""The way of a clip without speech."""
+
+
 def list_stages_needed(stages: Sequence[str], disjoint: bool) -> tuple[str, ...]:
     """Return the stages of a way that have something to do; `disjoint` says whether the build must share nothing."""
     return tuple(stage for stage in stages if disjoint or stage != "check_disjointness")

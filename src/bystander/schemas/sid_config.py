@@ -1,0 +1,149 @@
+"""The configurations of SID builds and their profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any, TypeVar
+
+from pydantic import Field, model_validator
+
+from bystander.schemas.config import lay_over, list_profiles_of, read_profile, validate_fields
+from bystander.schemas.field_types import DatasetName, Name, PartitionRows, Rows, Seed, Workers
+from bystander.schemas.identity import digest_json
+from bystander.schemas.sid import BEGINNING, MIDDLE, SPEECH_CATEGORIES, UNINTERRUPTED
+from bystander.schemas.sid_engine_configs import SidEngines
+from bystander.schemas.sid_params import SidStages
+from bystander.schemas.stages import Params
+
+_PROFILES = resources.files("bystander.schemas") / "profiles" / "sid"
+
+
+class RecordingSource(Params):
+    """Recordings of two speakers. Without `path` there are none."""
+
+    path: str | None = None
+    """A folder, a glob, or a manifest (JSONL, CSV) that names audio, transcript, language and licence."""
+    transcripts: str | None = None
+    """Folder or glob of transcripts that lie apart from the audio; without it they lie beside it."""
+    transcript_format: str | None = None
+    """Format of the transcripts; without it, it is told from their names and contents."""
+    language: str = "en"
+    """Language of recordings that name none."""
+    licence: str | None = None
+
+
+class ConversationSource(Params):
+    """Conversations that are scripted and synthesised, whose break times are known: rows say that they are synthetic.
+
+    Quotas decide how many are made.
+    """
+
+    use: bool = True
+    languages: tuple[str, ...] = ("en", "zh")
+
+
+class NoiseSource(Params):
+    """Where noise clips come from, besides the near-silent stretches of the recordings."""
+
+    folders: tuple[str, ...] = ()
+    """Folders of audio files, in the layouts of ESC-50 or MUSAN or any other."""
+    generators: tuple[str, ...] = ("rain", "keyboard", "fan")
+    """Generated kinds that fill up what the folders leave open."""
+    licence: str | None = None
+    """Licence of the folders' files."""
+
+
+class SidTargets(Params):
+    """Rows wanted. Null takes the natural distribution: every row, as it comes."""
+
+    languages: tuple[str, ...] = ("en", "zh")
+    per_language: dict[str, Rows] | None = Field(
+        default_factory=lambda: {BEGINNING: 500, MIDDLE: 600, UNINTERRUPTED: 500}
+    )
+    """Rows of each category a language; the SID paper, Table I."""
+    silence: Rows = 300
+    noise: Rows = 200
+
+    @model_validator(mode="after")
+    def _categories_are_known(self) -> SidTargets:
+        unknown = sorted(set(self.per_language or {}) - set(SPEECH_CATEGORIES))
+        if unknown:
+            raise ValueError(
+                f"per_language: no category {', '.join(unknown)}; there are {', '.join(SPEECH_CATEGORIES)}"
+            )
+        return self
+
+
+class SidConfig(Params):
+    """All that decides a SID build.
+
+    `partition_rows`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
+    """
+
+    profile: str = "custom"
+    dataset: DatasetName = "sid"
+    build: Name | None = None
+    """Name of the build's folder; without one, it is derived from the configuration."""
+    store: str = "bystander-store"
+    seed: Seed = 0
+    recordings: RecordingSource = RecordingSource()
+    conversations: ConversationSource = ConversationSource()
+    noise: NoiseSource = NoiseSource()
+    targets: SidTargets = SidTargets()
+    prompts: str = "sid"
+    """Built-in prompts of the tagger and the script writer, or the path of a folder of them."""
+    stages: SidStages = SidStages()
+    engines: SidEngines
+    partition_rows: PartitionRows = 64
+    workers: Workers = 2
+    surplus: float = Field(1.3, ge=1, le=100)
+    """Conversations made for each row still missing, beyond what the measured yield asks for."""
+    max_waves: int = Field(20, ge=1, le=1_000_000)
+    shard_mib: int = Field(256, ge=1, le=65_536)
+    report_rows: int = Field(20, ge=0, le=10_000)
+
+    def content_digest(self) -> str:
+        """Return a digest of what decides the rows."""
+        outside = {"build", "store", "workers", "partition_rows", "report_rows", "engines"}
+        engines = {
+            role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
+            for role in type(self.engines).model_fields
+            for engine in [getattr(self.engines, role)]
+        }
+        return digest_json([self.model_dump(mode="json", exclude=outside), engines])
+
+    @property
+    def build_name(self) -> str:
+        return self.build or f"build-{self.content_digest()[:12]}"
+
+
+class SidBenchConfig(SidConfig):
+    """All that decides a SID-Bench build."""
+
+    dataset: DatasetName = "sid-bench"
+
+
+class SidTrainConfig(SidConfig):
+    """All that decides a build of SID training data: the same rows, in a split of their own."""
+
+    dataset: DatasetName = "sid-train"
+
+
+_Build = TypeVar("_Build", bound=SidConfig)
+
+
+def list_sid_profiles() -> list[str]:
+    """Return the names of the built-in profiles of SID builds."""
+    return list_profiles_of(_PROFILES)
+
+
+def load_sid_config(
+    kind: type[_Build], profile: str, files: Sequence[str] = (), overrides: Mapping[str, Any] | None = None
+) -> _Build:
+    """Return the configuration of a SID build: a profile, with YAML files and then dotted `overrides` over it.
+
+    Raises:
+        ConfigError: names the profile, file or field that is wrong.
+    """
+    return validate_fields(kind, lay_over(read_profile(profile, _PROFILES), files, overrides or {}), profile)

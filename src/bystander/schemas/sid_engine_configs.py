@@ -1,0 +1,169 @@
+"""Which engine serves a role of SID, as data: decoders, taggers, aligners and detectors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bystander.schemas.engine_configs import (
+    EngineConfig,
+    FakeTextConfig,
+    LlamaCppTextConfig,
+    OpenAiTextConfig,
+    PlaybookTextConfig,
+    RecogniserConfig,
+    SpeechEngineConfig,
+)
+from bystander.schemas.engines import EngineRole
+from bystander.schemas.field_types import TimeoutSeconds
+from bystander.schemas.stages import Params
+
+# ---- decoding ------------------------------------------------------------------------------------------------
+
+
+class FileDecoderConfig(EngineConfig):
+    """libsndfile, and ffmpeg for what it cannot read."""
+
+    engine: Literal["file_decoder"] = "file_decoder"
+    max_duration_s: float = Field(6 * 3600.0, gt=0)
+
+
+class FakeDecoderConfig(EngineConfig):
+    """Instant, deterministic two-channel sound; for tests."""
+
+    engine: Literal["fake_decoder"] = "fake_decoder"
+
+
+DecoderConfig = Annotated[FileDecoderConfig | FakeDecoderConfig, Field(discriminator="engine")]
+
+# ---- alignment -----------------------------------------------------------------------------------------------
+
+
+class PocketsphinxAlignerConfig(EngineConfig):
+    """CMU pocketsphinx with the English model in its wheel."""
+
+    engine: Literal["pocketsphinx"] = "pocketsphinx"
+    min_score: float = -30.0
+    """Least score a frame, of the clip and of every word: right texts have -17.5 and more, wrong ones -43 and less."""
+
+
+class KaldiGmmAlignerConfig(EngineConfig):
+    """Kaldi's GMM code with monophone models: those shipped, or a folder that the training script wrote."""
+
+    engine: Literal["kaldi_gmm"] = "kaldi_gmm"
+    models: dict[str, str] = Field(default_factory=dict)
+    """Language to model folder; the shipped models where none is given."""
+
+
+class MfaAlignerConfig(EngineConfig):
+    """Montreal Forced Aligner through its command line."""
+
+    SPEED_ONLY = frozenset({"jobs", "timeout_s", "command"})
+    engine: Literal["mfa"] = "mfa"
+    command: str = "mfa"
+    dictionary: dict[str, str] = Field(default_factory=lambda: {"en": "english_us_arpa", "zh": "mandarin_mfa"})
+    acoustic: dict[str, str] = Field(default_factory=lambda: {"en": "english_us_arpa", "zh": "mandarin_mfa"})
+    g2p: dict[str, str] = Field(default_factory=dict)
+    beam: int = Field(10, ge=1)
+    retry_beam: int = Field(40, ge=1)
+    fine_tune: bool = False
+    jobs: int = Field(1, ge=1, le=256)
+    timeout_s: TimeoutSeconds = 3600.0
+
+
+class KaldiArkAlignerConfig(EngineConfig):
+    """Alignments that a Kaldi run left: CTM of words, and phones from CTM or ark. Trusted local paths only."""
+
+    engine: Literal["kaldi_ark"] = "kaldi_ark"
+    words_ctm: str
+    phones_ctm: str | None = None
+    phones_ark: str | None = None
+    phone_table: str | None = None
+    frame_shift_s: float = Field(0.01, gt=0, le=1)
+
+
+class RecogniserAlignerConfig(EngineConfig):
+    """Word times of a recogniser, matched to the text: a fall-back, marked as such on the row."""
+
+    SPEED_ONLY = frozenset({"workers"})
+    engine: Literal["recogniser_words"] = "recogniser_words"
+    model: str = "whisper-tiny.en-ct2"
+    compute_type: str = "int8"
+    workers: int = Field(1, ge=1, le=256)
+
+
+class FakeAlignerConfig(EngineConfig):
+    """Spreads the words evenly over the clip's sound; for tests."""
+
+    engine: Literal["fake_aligner"] = "fake_aligner"
+
+
+OneAlignerConfig = Annotated[
+    PocketsphinxAlignerConfig
+    | KaldiGmmAlignerConfig
+    | MfaAlignerConfig
+    | KaldiArkAlignerConfig
+    | RecogniserAlignerConfig
+    | FakeAlignerConfig,
+    Field(discriminator="engine"),
+]
+
+
+class ByLanguageAlignerConfig(EngineConfig):
+    """Another aligner for each language."""
+
+    engine: Literal["by_language"] = "by_language"
+    aligners: dict[str, OneAlignerConfig]
+
+
+AlignerConfig = Annotated[
+    PocketsphinxAlignerConfig
+    | KaldiGmmAlignerConfig
+    | MfaAlignerConfig
+    | KaldiArkAlignerConfig
+    | RecogniserAlignerConfig
+    | FakeAlignerConfig
+    | ByLanguageAlignerConfig,
+    Field(discriminator="engine"),
+]
+
+# ---- tagging -------------------------------------------------------------------------------------------------
+
+
+class RuleTaggerConfig(EngineConfig):
+    """No model: a lexicon of backchannels; what follows them is new intent. English and Mandarin."""
+
+    engine: Literal["rule_tagger"] = "rule_tagger"
+
+
+TaggerConfig = Annotated[
+    OpenAiTextConfig | LlamaCppTextConfig | PlaybookTextConfig | FakeTextConfig | RuleTaggerConfig,
+    Field(discriminator="engine"),
+]
+
+
+class SidEngines(Params):
+    """One engine a role. `writer` (the tagger where it is null) and `speech` are for embedded conversations only."""
+
+    decoder: DecoderConfig = FileDecoderConfig()
+    recogniser: RecogniserConfig | None = None
+    tagger: TaggerConfig
+    second_tagger: TaggerConfig | None = None
+    aligner: AlignerConfig
+    second_aligner: AlignerConfig | None = None
+    writer: TaggerConfig | None = None
+    speech: SpeechEngineConfig | None = None
+
+
+SID_ROLES: tuple[EngineRole, ...] = (
+    "decoder",
+    "recogniser",
+    "tagger",
+    "second_tagger",
+    "aligner",
+    "second_aligner",
+    "writer",
+    "speech",
+)
+"""The roles of a SID build: the fields of `SidEngines`."""
