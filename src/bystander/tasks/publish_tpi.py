@@ -28,8 +28,9 @@ from bystander.storage.build_manifest import (
     read_manifest,
     write_manifest,
 )
+from bystander.storage.card_parts import CARD_NAME
 from bystander.storage.control_section import CONTROLS_NAME
-from bystander.storage.dataset_card import CARD_NAME, write_card
+from bystander.storage.dataset_card import write_card
 from bystander.storage.shards import ShardWriter
 from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
 from bystander.tasks.environment import StageEnvironment
