@@ -30,10 +30,15 @@ from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.metrics.annotation_error import COLUMNS, measure_annotation
 from bystander.tasks.report_sid import write_sid_report
 from bystander.tasks.report_tpi import REPORT_NAME
+from bystander.tasks.stages import CONVERSATION_STAGES, RECORDING_STAGES
 from bystander.tasks.stages.finalise_sid import finalise_noise, finalise_turns
 
 SELECTION = "select_sid"
 """Name under which rows that no quota had room for stand among the rejects."""
+
+
+_OF_RECORDINGS = frozenset({*RECORDING_STAGES, *CONVERSATION_STAGES})
+"""Stages whose rejects are whole recordings."""
 
 
 @dataclass(slots=True)
@@ -109,7 +114,7 @@ def publish_sid(
             counter.add(final)
             known += final.select(COLUMNS).to_pylist()
             writer.write(final)
-    rejects, stages = write_rejects(store, environment.store, runs, rows.set_aside, None)
+    rejects, stages = write_rejects(store, environment.store, runs, rows.set_aside, None, _OF_RECORDINGS)
     manifest = SidManifest(
         dataset=config.dataset,
         build=config.build_name,
