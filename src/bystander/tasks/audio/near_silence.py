@@ -9,6 +9,8 @@ from bystander.tasks.audio.speech_activity import DIGITAL_SILENCE_DBFS, FRAME_S,
 
 _GUARD_S = 0.2
 """Kept clear of speech: breaths in and the decay of the room belong to it."""
+_RUSTLE_FRAMES = 5
+_DIGITAL_FRAMES = 5
 _MAX_DIGITAL_SHARE = 0.2
 
 
@@ -19,7 +21,8 @@ def find_near_silence(
 
     Frames count where the level is at most `above_floor_db` above the floor and at most `max_dbfs`, and no speech is
     within 0.2 s. Short rustles (up to 50 ms, up to three times as far above the floor) do not end a stretch: subtle
-    sounds are wanted. Stretches with more than a fifth of digital silence are left out: they are no recording.
+    sounds are wanted. Digital silence is no recording: it ends a stretch where it lasts longer than 50 ms, and stretches
+    of which it is more than a fifth are left out.
 
     Args:
         levels: of the channel, in dBFS.
@@ -36,12 +39,16 @@ def find_near_silence(
     quiet = (levels <= floor + above_floor_db) & (levels <= max_dbfs) & ~near_speech
     rustle = (levels <= floor + 3 * above_floor_db) & (levels <= max_dbfs) & ~near_speech
     for start, end in list_runs(~quiet):
-        if end - start <= 5 and rustle[start:end].all() and start > 0 and end < len(levels):
+        if end - start <= _RUSTLE_FRAMES and rustle[start:end].all() and start > 0 and end < len(levels):
             quiet[start:end] = True
+    digital = levels <= DIGITAL_SILENCE_DBFS
+    for start, end in list_runs(digital):
+        if end - start > _DIGITAL_FRAMES:
+            quiet[start:end] = False
     stretches = [
         (start, end)
         for start, end in list_runs(quiet)
         if (end - start) * FRAME_S >= min_s
-        and np.mean(levels[start:end] <= DIGITAL_SILENCE_DBFS) <= _MAX_DIGITAL_SHARE
+        and np.mean(digital[start:end]) <= _MAX_DIGITAL_SHARE
     ]
     return np.array(stretches, np.int64).reshape(-1, 2)
