@@ -52,6 +52,9 @@ class NoiseSource(Params):
     """Generated kinds that fill up what the folders leave open."""
     licence: str | None = None
     """Licence of the folders' files."""
+    skip_categories: tuple[str, ...] = ("breathing", "coughing", "crying_baby", "laughing", "sneezing", "snoring")
+    """Categories of ESC-50, or subfolders of other folders, that are left out: by default, sounds of people's voices.
+    Keep `breathing` where such clips are to be told from speech too."""
 
 
 class SidTargets(Params):
@@ -64,6 +67,8 @@ class SidTargets(Params):
     """Rows of each category a language; the SID paper, Table I."""
     silence: Rows = 300
     noise: Rows = 200
+    max_per_recording: int | None = Field(None, ge=1)
+    """Most turns of one recording; null spreads them as evenly as the quotas allow, without a limit."""
 
     @model_validator(mode="after")
     def _categories_are_known(self) -> SidTargets:

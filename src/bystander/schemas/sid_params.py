@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bystander.schemas.stages import Params
 
@@ -43,10 +43,24 @@ class FindTurns(Params):
     max_pause_s: float = Field(0.5, ge=0, le=10)
     """Speech of one speaker with pauses up to this long is one turn."""
     min_overlap_s: float = Field(0.1, gt=0, le=10)
+    """Least time in which both speak."""
+    min_lead_s: float = Field(0.1, ge=0, le=10)
+    """The other must have spoken this long before: who came first is not known more finely."""
+    max_backchannel_s: float = Field(1.0, ge=0, le=10)
+    """A turn of the other up to this long, begun inside this speaker's last turn, is listening: who then goes on has
+    not interrupted it."""
+    transcript_slack_s: float = Field(0.3, ge=0, le=5)
+    """Speech this far from the times of the transcript is still that of its words."""
     margin_s: float = Field(0.3, ge=0, le=5)
     """Kept on either side of a turn, where the neighbouring turns leave room."""
     min_turn_s: float = Field(0.2, gt=0, le=60)
     max_turn_s: float = Field(30.0, gt=0, le=600)
+    min_silence_s: float = Field(0.5, gt=0, le=60)
+    """Shortest near-silent stretch that is noted."""
+    silence_above_floor_db: float = Field(6.0, ge=0, le=40)
+    """Near-silence is no louder than the channel's noise floor and this."""
+    max_silence_dbfs: float = Field(-35.0, ge=-96, le=0)
+    """Stretches louder than this are no silence, however loud the channel's noise is."""
 
 
 class TagBreaks(Params):
@@ -77,9 +91,9 @@ class PlaceBreaks(Params):
     """`place_breaks`: break time and category."""
 
     max_distance_from_speech_s: float = Field(0.15, ge=0, le=5)
-    """A break farther from the speech that the channel's energy shows than this is no break."""
+    """Longest time from a break to the next speech: the word that it stands before must then be heard."""
     beginning_within_s: float = Field(0.5, ge=0, le=5)
-    """A break with no word before it counts as `beginning` up to this long after the turn's first speech."""
+    """A break with no word before it is at the turn's start up to this long after the turn's first speech."""
 
 
 class MakeNoiseClips(Params):
@@ -89,8 +103,25 @@ class MakeNoiseClips(Params):
     silence_s: float = Field(10.0, gt=0, le=600)
     """Length of a silence clip; 10 s in the SID paper, II-C."""
     crossfade_s: float = Field(0.02, ge=0, le=1)
+    min_piece_s: float = Field(0.5, gt=0, le=60)
+    """Shortest near-silent stretch that a silence clip may hold, the last of it apart."""
     generated_s: tuple[float, float] = (5.0, 20.0)
     """Shortest and longest generated noise clip."""
+    generated_dbfs: tuple[float, float] = (-45.0, -25.0)
+    """RMS level of generated noise: from a quiet room to what nearly drowns speech, which lies about -26 dBFS."""
+    min_file_s: float = Field(0.5, gt=0, le=60)
+    max_file_s: float = Field(60.0, gt=0, le=3600)
+    """Longer files of noise are cut to this length, from a drawn place on."""
+
+    @model_validator(mode="after")
+    def _pieces_are_longer_than_fades(self) -> MakeNoiseClips:
+        if 2 * self.crossfade_s > self.min_piece_s:
+            raise ValueError("min_piece_s: must be twice crossfade_s or more, or the fades of a piece would meet")
+        if not 0 < self.generated_s[0] <= self.generated_s[1] <= 3600:
+            raise ValueError("generated_s: must be two lengths above 0, the shorter first")
+        if not -96 <= self.generated_dbfs[0] <= self.generated_dbfs[1] <= -10:
+            raise ValueError("generated_dbfs: must be two levels from -96 to -10, the lower first")
+        return self
 
 
 class CutTurns(Params):
