@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from bystander.schemas.stages import Params
@@ -23,12 +25,34 @@ class TranscribeRecordings(Params):
 
 
 class WriteConversations(Params):
-    """`write_conversations`: scripts of an assistant that talks and a user who overlaps it."""
+    """`write_conversations`: scripts of an assistant that talks and a user who overlaps it.
+
+    Lengths are in words; a Chinese character counts for 0.6 of one.
+    """
 
     max_attempts: int = Field(3, ge=1, le=10)
     temperature: float = Field(0.8, ge=0, le=2)
     top_p: float = Field(0.9, gt=0, le=1)
     max_tokens: int = Field(200, ge=16)
+    guided_backchannels: bool = True
+    """Whether the writer chooses among a few backchannels drawn from the lexicon: small models take the same always."""
+    assistant_words: tuple[int, int] = (12, 45)
+    """Fewest and most words of the assistant: it must still be talking when the user has begun."""
+    substance_words: tuple[int, int] = (2, 20)
+    joined_share: float = Field(0.3, ge=0, le=1)
+    """Share of `middle` rows whose backchannel and substance are spoken as one utterance, with no pause placed."""
+    gap_s: tuple[float, float] = (0.15, 0.8)
+    """Shortest and longest pause between backchannel and substance in the others, drawn evenly."""
+    max_example_overlap: float = Field(0.8, gt=0, le=1)
+    """Share of a text's words that may come from one text of the prompt's examples."""
+
+    @model_validator(mode="after")
+    def _ranges_ascend(self) -> WriteConversations:
+        for name in ("assistant_words", "substance_words", "gap_s"):
+            lowest, highest = getattr(self, name)
+            if not 0 <= lowest <= highest:
+                raise ValueError(f"{name}: give two numbers from 0 on, the smaller first, not {lowest}, {highest}")
+        return self
 
 
 class SpeakConversations(Params):
@@ -64,18 +88,34 @@ class FindTurns(Params):
 
 
 class TagBreaks(Params):
-    """`tag_breaks`: the first word with new intent."""
+    """`tag_breaks`: the first word with new intent.
 
+    `method` is how a tagger is asked. `json` has it name the word, which large models do well. `options` asks, for
+    growing beginnings of the turn, whether new intent has begun, and takes the position that the probabilities fit
+    best: for small models, whose log-probabilities know more than their answers.
+    """
+
+    method: Literal["json", "options"] = "json"
     samples: int = Field(1, ge=1, le=15)
     """Votes of each tagger, with seeds of their own."""
-    min_agreement: float = Field(0.5, ge=0, le=1)
-    """Rows whose votes agree less than this on the tag are rejected as `taggers_disagree`."""
+    min_agreement: float = Field(0.51, ge=0, le=1)
+    """Rows whose tag has a smaller share of the votes are rejected as `taggers_disagree`: by default, ties too."""
     max_attempts: int = Field(3, ge=1, le=10)
     """Tries of one vote with a new seed while the reply names a word that is not there."""
     max_words: int = Field(60, ge=1, le=500)
     temperature: float = Field(0.0, ge=0, le=2)
     top_p: float = Field(1.0, gt=0, le=1)
     max_tokens: int = Field(64, ge=8)
+    new_intent_threshold: float = Field(0.5, gt=0, lt=1)
+    """With `options`: probability at which a tagger is taken to say that new intent has begun."""
+
+    @model_validator(mode="after")
+    def _samples_can_differ(self) -> TagBreaks:
+        if self.samples > 1 and self.method == "options":
+            raise ValueError("samples: the method options measures probabilities, the same every time; give 1")
+        if self.samples > 1 and self.temperature == 0:
+            raise ValueError("samples: at temperature 0 all votes of a tagger are the same; raise the temperature")
+        return self
 
 
 class AlignWords(Params):
