@@ -124,7 +124,10 @@ class AlignWords(Params):
     allow_fallback: bool = True
     """Whether rows may have a recogniser's word times, which are marked as such, where no aligner has the language."""
     max_disagreement_s: float | None = Field(None, gt=0, le=10)
-    """With a second aligner: most seconds by which the two may differ on the start of the break word."""
+    """With a second aligner: most seconds by which the two may differ on the start of the break word (on the start of
+    any word where none breaks). Null keeps all rows and stores the difference."""
+    max_distance_from_speech_s: float = Field(0.3, ge=0, le=10)
+    """Most seconds between a word and the nearest speech that the turn's channel shows."""
 
 
 class PlaceBreaks(Params):
