@@ -43,10 +43,24 @@ class FindTurns(Params):
     max_pause_s: float = Field(0.5, ge=0, le=10)
     """Speech of one speaker with pauses up to this long is one turn."""
     min_overlap_s: float = Field(0.1, gt=0, le=10)
+    """Least time in which both speak."""
+    min_lead_s: float = Field(0.1, ge=0, le=10)
+    """The other must have spoken this long before: who came first is not known more finely."""
+    max_backchannel_s: float = Field(1.0, ge=0, le=10)
+    """A turn of the other up to this long, begun inside this speaker's last turn, is listening: who then goes on has
+    not interrupted it."""
+    transcript_slack_s: float = Field(0.3, ge=0, le=5)
+    """Speech this far from the times of the transcript is still that of its words."""
     margin_s: float = Field(0.3, ge=0, le=5)
     """Kept on either side of a turn, where the neighbouring turns leave room."""
     min_turn_s: float = Field(0.2, gt=0, le=60)
     max_turn_s: float = Field(30.0, gt=0, le=600)
+    min_silence_s: float = Field(0.5, gt=0, le=60)
+    """Shortest near-silent stretch that is noted."""
+    silence_above_floor_db: float = Field(6.0, ge=0, le=40)
+    """Near-silence is no louder than the channel's noise floor and this."""
+    max_silence_dbfs: float = Field(-35.0, ge=-96, le=0)
+    """Stretches louder than this are no silence, however loud the channel's noise is."""
 
 
 class TagBreaks(Params):
