@@ -16,7 +16,7 @@ from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SID_ROLES, ByLanguageAlignerConfig
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recording_files import read_recordings
-from bystander.tasks.stages.plan_noise import check_noise_source
+from bystander.tasks.stages.plan_noise import plan_noise
 
 if TYPE_CHECKING:
     from bystander.tasks.environment import StageEnvironment
@@ -33,7 +33,7 @@ def check_sid_build(config: SidConfig) -> None:
     """
     load_rubrics(config.prompts)
     _check_sources(config)
-    check_noise_source(config.noise)
+    plan_noise(config.targets.noise, config.noise, config.seed)
     check_store(config.store)
     models = ModelStore()
     for engine in _list_engines(config):
@@ -67,7 +67,9 @@ def check_opened_sid_engines(config: SidConfig, environment: StageEnvironment) -
             if language not in config.conversations.languages:
                 left_out.setdefault(language, "no conversation of this language is asked for (conversations.languages)")
             elif len(own) < _LEAST_VOICES:
-                left_out.setdefault(language, f"the speech engine has {len(own)} voices of this language, two are needed")
+                left_out.setdefault(
+                    language, f"the speech engine has {len(own)} voices of this language, two are needed"
+                )
     return left_out
 
 

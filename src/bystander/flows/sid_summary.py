@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bystander.schemas.annotation_error import AnnotationError
-from bystander.storage.sid_manifest import SidManifest
+from bystander.schemas.sid import NOISE, SILENCE
+from bystander.schemas.sid_config import SidTargets
+from bystander.storage.sid_manifest import SidManifest, SidQuota
+from bystander.tasks.stages.select_sid import Cell, SidSelection
+
+
+def list_sid_quotas(targets: SidTargets, selection: SidSelection) -> list[SidQuota]:
+    """Return what was asked for and obtained of each category, in each language; none for the natural distribution."""
+    asked: dict[Cell, int] = {(None, SILENCE): targets.silence, (None, NOISE): targets.noise}
+    for language in targets.languages:
+        asked |= {(language, category): rows for category, rows in (targets.per_language or {}).items()}
+    missing = selection.missing
+    return [
+        SidQuota(language=language, category=category, asked=rows, got=rows - missing.get((language, category), 0))
+        for (language, category), rows in asked.items()
+    ]
 
 
 def summarise_sid(
@@ -16,7 +31,8 @@ def summarise_sid(
     categories = ", ".join(f"{count} {category}" for category, count in counts.by_category.items())
     lines = [
         f"{location}: {counts.rows} rows ({categories}), {counts.audio_s / 60:.1f} minutes, "
-        f"{counts.recordings} recordings, {counts.synthetic} rows synthetic, {len(manifest.shards)} shards, {waves} waves."
+        f"{counts.recordings} recordings, {counts.synthetic} rows synthetic, {len(manifest.shards)} shards, "
+        f"{waves} waves."
     ]
     lines += [f"Annotation error, {_describe_error(error)}" for error in manifest.annotation if error.category is None]
     for stage in manifest.stages:

@@ -83,7 +83,8 @@ class SidTargets(Params):
 class SidConfig(Params):
     """All that decides a SID build.
 
-    `partition_rows`, `partition_recordings`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
+    `partition_rows`, `partition_recordings`, `workers` and the `SPEED_ONLY` fields of engines change its speed only,
+    never a row.
     """
 
     profile: str = "custom"

@@ -30,7 +30,7 @@ from bystander.storage.recording_listing import (
 )
 from bystander.storage.recording_manifest import SUFFIXES as MANIFEST_SUFFIXES
 from bystander.storage.recording_manifest import ManifestRow, read_manifest
-from bystander.storage.recording_transcripts import CorpusTranscripts, ReadTranscript, read_whole, read_sides
+from bystander.storage.recording_transcripts import CorpusTranscripts, ReadTranscript, read_sides, read_whole
 from bystander.storage.transcripts.read_transcript import PARSERS
 from bystander.storage.transcripts.segments import TranscriptFault
 
@@ -115,7 +115,9 @@ def _list_recordings(source: RecordingSource) -> tuple[Iterator[_Listed], Corpus
     chosen = [file for file in files if file.suffix in AUDIO_SUFFIXES or (is_glob and not is_transcript(file))]
     if not chosen:
         kinds = ", ".join(sorted({file.suffix or "no ending" for file in files})[:10])
-        raise InputError(f"recordings {source.path}: holds no audio file (it has {kinds}); name one that does, or a glob")
+        raise InputError(
+            f"recordings {source.path}: holds no audio file (it has {kinds}); name one that does, or a glob"
+        )
     index = TranscriptIndex(apart if apart is not None else _find_beside(files, is_glob))
     found = list(pair_audio(chosen))
     named = {file.name for audio in found for file in _find_named(index, audio)}

@@ -255,9 +255,7 @@ def test_clips_of_a_speaker_share_nothing_and_lie_in_the_recording(first, second
 
 
 def test_a_row_does_not_depend_on_its_neighbours():
-    rows = [
-        make_recording([TALK, (1, 2.0 + k / 2, 3 + k / 2, "well")], 8, recording_id=f"rec-{k}") for k in range(3)
-    ]
+    rows = [make_recording([TALK, (1, 2.0 + k / 2, 3 + k / 2, "well")], 8, recording_id=f"rec-{k}") for k in range(3)]
     whole = STAGE(make_rows(RECORDING, rows), make_context(FindTurns())).kept.to_pylist()
     assert whole == [row for one in rows for row in run(one).kept.to_pylist()]
     assert len(STAGE(make_rows(RECORDING, []), make_context(FindTurns())).kept) == 0

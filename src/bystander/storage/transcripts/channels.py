@@ -15,9 +15,7 @@ from collections.abc import Sequence
 
 from bystander.storage.transcripts.segments import Segment, TranscriptFault
 
-_TOKEN = re.compile(
-    r"^(?:(?:channel|chan|ch|speaker|spkr|spk|side)[ _.-]*)?0*(\d|a|b|l|r|left|right)$", re.IGNORECASE
-)
+_TOKEN = re.compile(r"^(?:(?:channel|chan|ch|speaker|spkr|spk|side)[ _.-]*)?0*(\d|a|b|l|r|left|right)$", re.IGNORECASE)
 _PAIRS = (("a", "b"), ("l", "r"), ("left", "right"), ("0", "1"), ("1", "2"))
 
 

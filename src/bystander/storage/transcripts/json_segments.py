@@ -159,9 +159,7 @@ def _read_words(listed: list[Any], where: str) -> tuple[tuple[Word, ...], list[s
     return tuple(words), speakers
 
 
-def _read_span(
-    record: Mapping[str, Any], where: str, may_be_half: bool = False
-) -> tuple[float | None, float | None]:
+def _read_span(record: Mapping[str, Any], where: str, may_be_half: bool = False) -> tuple[float | None, float | None]:
     start, end = _read_number(record, _START, where), _read_number(record, _END, where)
     if end is None and start is not None:
         duration = _read_number(record, _DURATION, where)

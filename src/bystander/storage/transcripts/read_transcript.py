@@ -57,7 +57,9 @@ def decode_text(data: bytes) -> str:
             f"line {line}: is neither UTF-8 nor UTF-16; save it as UTF-8", "transcript_unreadable"
         ) from exc
     if "\0" in text:
-        raise TranscriptFault("holds NUL characters: it is no text, or UTF-16 without its mark", "transcript_unreadable")
+        raise TranscriptFault(
+            "holds NUL characters: it is no text, or UTF-16 without its mark", "transcript_unreadable"
+        )
     return text
 
 

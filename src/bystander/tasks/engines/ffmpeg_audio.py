@@ -16,7 +16,6 @@ import numpy as np
 from bystander.schemas.recordings import Channels
 
 
-
 class FfmpegFault(Exception):
     """ffmpeg cannot read a file; `decoded_s` is how much it had read before that."""
 

@@ -89,9 +89,7 @@ class FileDecoder:
         """Nothing is open."""
 
     def _decode(self, request: DecodeRequest) -> DecodedAudio:
-        parts = [
-            self._decode_file(path, digest) for path, digest in zip(request.paths, request.digests, strict=True)
-        ]
+        parts = [self._decode_file(path, digest) for path, digest in zip(request.paths, request.digests, strict=True)]
         samples, rate = parts[0] if len(parts) == 1 else _join_speakers(parts, request.paths)
         peak = max(float(samples.max()), -float(samples.min()))
         if peak > 1:
@@ -238,7 +236,8 @@ def _check_length(there_s: float, declared_s: float | None, name: str) -> None:
     """Refuse a coded file that ends long before it declares to; encoders' padding makes small differences."""
     if declared_s is not None and there_s < (1 - MAX_LENGTH_DIFFERENCE) * declared_s - _CODEC_PADDING_S:
         raise _Refused(
-            "audio_truncated", f"{name}: its header declares {declared_s:.2f} s and there are {there_s:.2f}; copy it anew"
+            "audio_truncated",
+            f"{name}: its header declares {declared_s:.2f} s and there are {there_s:.2f}; copy it anew",
         )
 
 
