@@ -45,8 +45,8 @@ _HELP = {
     "bench": "Build SID-Bench: two-channel recordings in, turns with the time of their break out; silence and noise "
     "besides.\n\nWithout recordings, conversations are scripted and synthesised, whose breaks are known. Ctrl-C loses "
     "nothing that is finished: the same command goes on from there.",
-    "train": "Build SID training data: the rows of SID-Bench, in a split to be trained on.\n\nCtrl-C loses nothing that "
-    "is finished.",
+    "train": "Build SID training data: the rows of SID-Bench, in a split to be trained on.\n\nCtrl-C loses nothing "
+    "that is finished.",
 }
 
 
