@@ -26,13 +26,13 @@ from bystander.schemas.engine_configs import KokoroSpeechConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, SpeechReply, SpeechRequest, SpokenWord, Voice
 from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.identity import make_rng
-from bystander.tasks.engines.english_pronunciation import EnglishPronouncer
+from bystander.tasks.engines.kokoro_english import EnglishPronouncer
+from bystander.tasks.engines.kokoro_mandarin import PACKAGES as MANDARIN_PACKAGES
+from bystander.tasks.engines.kokoro_mandarin import MandarinPronouncer
 from bystander.tasks.engines.kokoro_styles import ACCENTS, VoiceStyles, load_styles, load_symbols
-from bystander.tasks.engines.mandarin_pronunciation import PACKAGES as MANDARIN_PACKAGES
-from bystander.tasks.engines.mandarin_pronunciation import MandarinPronouncer
+from bystander.tasks.engines.kokoro_words import Pronouncer, Pronunciation, WordSpan
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
 from bystander.tasks.engines.onnx_session import open_onnx_session
-from bystander.tasks.engines.pronunciation import Pronouncer, Pronunciation, WordSpan
 
 SAMPLING_RATE = 24000
 MAX_SYMBOLS = 510

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bystander.schemas.errors import EngineSetupError
-from bystander.tasks.engines.pronunciation import Pronunciation, locate_words
+from bystander.tasks.engines.kokoro_words import Pronunciation, locate_words
 
 
 class EnglishPronouncer:

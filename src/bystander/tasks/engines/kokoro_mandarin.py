@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any
 
 from bystander.schemas.errors import EngineSetupError
-from bystander.tasks.engines.english_pronunciation import EnglishPronouncer
-from bystander.tasks.engines.mandarin_symbols import convert_syllable
-from bystander.tasks.engines.pronunciation import PAUSE_SYMBOLS, Pronunciation, locate_words
+from bystander.tasks.engines.kokoro_english import EnglishPronouncer
+from bystander.tasks.engines.kokoro_syllables import convert_syllable
+from bystander.tasks.engines.kokoro_words import PAUSE_SYMBOLS, Pronunciation, locate_words
 
 PACKAGES = ("pypinyin", "jieba", "cn2an")
 """What decides how a text is read."""
