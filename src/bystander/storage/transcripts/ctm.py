@@ -45,14 +45,8 @@ def parse_ctm(text: str) -> Transcript:
         end_s = start_s + read_time(duration, f"line {line}, duration")
         check_span(start_s, end_s, f"line {line}")
         score = _read_score(fields[5]) if len(fields) > 5 else None
-<<<<<<< HEAD
-        words.append(
-            Segment(word, line, start_s, end_s, None, channel, recording, (Word(word, start_s, end_s, score),))
-        )
-=======
         timed = Word(word, start_s, end_s, score)
         words.append(Segment(word, line, start_s, end_s, None, channel, recording, (timed,)))
->>>>>>> recordings
     return Transcript(tuple(group_words(words)))
 
 

@@ -57,13 +57,7 @@ def decode_text(data: bytes) -> str:
             f"line {line}: is neither UTF-8 nor UTF-16; save it as UTF-8", "transcript_unreadable"
         ) from exc
     if "\0" in text:
-<<<<<<< HEAD
-        raise TranscriptFault(
-            "holds NUL characters: it is no text, or UTF-16 without its mark", "transcript_unreadable"
-        )
-=======
         raise TranscriptError("holds NUL characters: no text, or UTF-16 without its mark", "transcript_unreadable")
->>>>>>> recordings
     return text
 
 

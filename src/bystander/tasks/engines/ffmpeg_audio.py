@@ -17,11 +17,7 @@ from bystander.schemas.errors import EngineError
 from bystander.schemas.recordings import Channels
 
 
-<<<<<<< HEAD
-class FfmpegFault(Exception):
-=======
 class FfmpegError(EngineError):
->>>>>>> recordings
     """ffmpeg cannot read a file; `decoded_s` is how much it had read before that."""
 
     def __init__(self, message: str, decoded_s: float = 0.0, is_audio: bool = False) -> None:
