@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import resource
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import soundfile
 
 from bystander.schemas.engines import RowFault
+from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.recordings import DECODER_REASONS, DecodedAudio, DecodeRequest
 from bystander.schemas.sid_engine_configs import FileDecoderConfig
 from bystander.tasks.engines.file_decoder import FileDecoder
@@ -182,6 +184,27 @@ def test_decodes_what_only_ffmpeg_reads(tmp_path: Path, name: str, codec: str, r
     assert isinstance(reply, DecodedAudio)
     assert reply.sampling_rate == rate
     assert find_tones(reply.samples, rate) == pytest.approx([440, 880], abs=4)
+
+
+def test_pydub_decodes_the_same_by_the_program(tmp_path: Path) -> None:
+    pytest.importorskip("imageio_ffmpeg")
+    write_with_ffmpeg(tmp_path / "x.m4a", "aac", RATE)
+    by_program, by_library = (decode(tmp_path / "x.m4a", ffmpeg=way) for way in ("pydub", "pyav"))
+    assert isinstance(by_program, DecodedAudio)
+    assert isinstance(by_library, DecodedAudio)
+    length = min(len(by_program.samples), len(by_library.samples))
+    assert by_program.samples[:length] == pytest.approx(by_library.samples[:length], abs=2e-4)
+    identities = {FileDecoder(FileDecoderConfig(ffmpeg=way)).identity.digest() for way in ("pydub", "pyav")}  # type: ignore[arg-type]
+    assert len(identities) == 2
+    (tmp_path / "page.wav").write_text("<html>404</html>")
+    assert refuse(tmp_path / "page.wav", ffmpeg="pydub")[0] == "not_audio"
+
+
+def test_says_that_pydub_needs_ffmpeg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(EngineSetupError, match=r"pip install 'bystander\[pydub\]'"):
+        FileDecoder(FileDecoderConfig(ffmpeg="pydub"))
 
 
 @pytest.mark.parametrize("name", ["x.wav", "x.flac", "x.mp3", "x.ogg", "x.opus", "x.sph", "x.au", "x.aiff", "x.m4a"])
