@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -240,7 +242,7 @@ def test_clips_of_a_speaker_share_nothing_and_lie_in_the_recording(first, second
         for channel in (0, 1):
             turns = [turn for turn in kept["turns"] if turn["channel"] == channel]
             assert turns == sorted(turns, key=lambda turn: turn["start_s"])
-            for one, following in zip(turns, turns[1:], strict=False):
+            for one, following in pairwise(turns):
                 assert one["end_s"] <= following["start_s"] + 1e-9
         for turn in kept["turns"]:
             assert 0 <= turn["start_s"] <= turn["speech"][0]["start_s"] + 1e-9
@@ -253,9 +255,7 @@ def test_clips_of_a_speaker_share_nothing_and_lie_in_the_recording(first, second
 
 
 def test_a_row_does_not_depend_on_its_neighbours():
-    rows = [
-        make_recording([TALK, (1, 2.0 + k / 2, 3 + k / 2, "well")], 8, recording_id=f"rec-{k}") for k in range(3)
-    ]
+    rows = [make_recording([TALK, (1, 2.0 + k / 2, 3 + k / 2, "well")], 8, recording_id=f"rec-{k}") for k in range(3)]
     whole = STAGE(make_rows(RECORDING, rows), make_context(FindTurns())).kept.to_pylist()
     assert whole == [row for one in rows for row in run(one).kept.to_pylist()]
     assert len(STAGE(make_rows(RECORDING, []), make_context(FindTurns())).kept) == 0

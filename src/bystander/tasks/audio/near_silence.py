@@ -21,8 +21,8 @@ def find_near_silence(
 
     Frames count where the level is at most `above_floor_db` above the floor and at most `max_dbfs`, and no speech is
     within 0.2 s. Short rustles (up to 50 ms, up to three times as far above the floor) do not end a stretch: subtle
-    sounds are wanted. Digital silence is no recording: it ends a stretch where it lasts longer than 50 ms, and stretches
-    of which it is more than a fifth are left out.
+    sounds are wanted. Digital silence is no recording: it ends a stretch where it lasts longer than 50 ms, and a
+    stretch of which it is more than a fifth is left out.
 
     Args:
         levels: of the channel, in dBFS.
@@ -48,7 +48,6 @@ def find_near_silence(
     stretches = [
         (start, end)
         for start, end in list_runs(quiet)
-        if (end - start) * FRAME_S >= min_s
-        and np.mean(digital[start:end]) <= _MAX_DIGITAL_SHARE
+        if (end - start) * FRAME_S >= min_s and np.mean(digital[start:end]) <= _MAX_DIGITAL_SHARE
     ]
     return np.array(stretches, np.int64).reshape(-1, 2)

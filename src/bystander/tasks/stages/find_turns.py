@@ -70,9 +70,7 @@ def find_turns(rows: pa.Table, context: StageContext) -> StageOutput:
     return split_rows(NAME, rows, outcomes, TURNS_FOUND)
 
 
-def _search(
-    row: Mapping[str, Any], vad: VoiceActivityDetector | None, params: FindTurns
-) -> dict[str, Any] | RowFault:
+def _search(row: Mapping[str, Any], vad: VoiceActivityDetector | None, params: FindTurns) -> dict[str, Any] | RowFault:
     try:
         values, rate = decode_channels(row["audio"]["bytes"])
     except InputError as exc:

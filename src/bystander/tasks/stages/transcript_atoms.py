@@ -66,7 +66,7 @@ def group_by_utterance(atoms: Iterable[Atom]) -> list[list[Atom]]:
 
 
 def write_text(atoms: Sequence[Atom], utterances: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the atoms of a turn say: utterances that are whole as the transcript writes them, else their words."""
+    """Return what the atoms of a turn say: whole utterances as the transcript writes them, of others the words."""
     parts: list[str] = []
     for group in group_by_utterance(atoms):
         written = drop_marks(utterances[group[0].utterance]["text"] or "") if len(group) == group[0].parts else ""
