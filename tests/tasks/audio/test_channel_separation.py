@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bystander.tasks.audio.crosstalk import correlate_channels, find_leaked, measure_separation
+from bystander.tasks.audio.channel_separation import correlate_channels, find_leaked, measure_separation
 from bystander.tasks.audio.speech_activity import measure_levels
 from conversations import make_channels
 
