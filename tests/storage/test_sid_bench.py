@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bystander.schemas.errors import BuildError, InputError
-from bystander.schemas.sid_evaluation import SID_CLIP
+from bystander.schemas.sid import SID_CLIP
 from bystander.storage.sid_bench import CaseNames, read_sid_bench
 from bystander.storage.sid_export import export_sid_bench
 from bystander.tasks.audio.coding import decode_audio

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from bystander.schemas.sid import NOISE, SILENCE
-from bystander.schemas.tpi import AUDIO
 
 NOISE_SILENCE = "noise_silence"
 """The group of all clips without speech; other groups are languages."""
@@ -58,12 +55,3 @@ class SidCase:
 
 Stops = Mapping[str, float | None]
 """Id or audio name of each clip to the time in seconds at which a system stopped; None where it never did."""
-
-SID_CLIP = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("audio", AUDIO, nullable=False),
-        pa.field("duration_s", pa.float64(), nullable=False),
-    ]
-)
-"""A clip as a detector hears it: nothing of what is known of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bystander.schemas.errors import BuildError, InputError, StorageError
 from bystander.schemas.identity import digest_json
-from bystander.schemas.sid_evaluation import SID_CLIP, SidCase
+from bystander.schemas.sid import SID_CLIP
+from bystander.schemas.sid_evaluation import SidCase
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.filesystem import Store, open_file, open_store
 from bystander.storage.sid_jsonl import ENDINGS, read_references
@@ -91,7 +93,7 @@ class SidBench:
             audio: folder or URL of the clips of references; without it, they lie beside them.
 
         Raises:
-            InputError: a clip of the references is missing; names the first, and how many are.
+            InputError: a clip of the references is missing (names the first, and how many are) or cannot be read.
             StorageError: a shard cannot be read.
         """
         tables = self._read_shards() if self._store is not None else self._read_files(audio)
@@ -112,8 +114,13 @@ class SidBench:
     def _read_files(self, audio: str | None) -> Iterator[pa.Table]:
         store, names = _find_clips(self.cases, audio or _folder_of(self.uri))
         for case in self.cases:
-            clip = {"bytes": store.read_bytes(names[case.id]), "path": case.audio}
-            row = {"id": case.id, "audio": clip, "duration_s": case.duration_s}
+            data = store.read_bytes(names[case.id])
+            row = {
+                "id": case.id,
+                "audio": {"bytes": data, "path": case.audio},
+                "sampling_rate": _read_rate(data, store.uri_of(names[case.id])),
+                "duration_s": case.duration_s,
+            }
             yield pa.Table.from_pylist([row], schema=SID_CLIP)
 
 
@@ -234,6 +241,16 @@ def _find_clips(cases: Sequence[SidCase], folder: str) -> tuple[Store, dict[str,
             "predictions alone, which needs no clips"
         )
     return store, names
+
+
+def _read_rate(data: bytes, where: str) -> int:
+    import soundfile
+
+    try:
+        with soundfile.SoundFile(io.BytesIO(data)) as clip:
+            return int(clip.samplerate)
+    except (soundfile.SoundFileError, RuntimeError) as exc:
+        raise InputError(f"{where}: is no audio that can be read ({exc}); convert it to WAV or FLAC") from exc
 
 
 def _folder_of(uri: str) -> str:

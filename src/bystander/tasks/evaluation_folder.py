@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from bystander.schemas.evaluation_scores import EvaluationScores
-from bystander.schemas.evaluation_settings import EvaluationConfig
+from bystander.schemas.evaluation_settings import EvaluationSettings
+from bystander.schemas.sid_evaluation_scores import SidScores
 from bystander.schemas.voicebench_scores import VoiceBenchScores
 from bystander.storage.build_manifest import MANIFEST_NAME, ModelFileInfo
 from bystander.storage.evaluation_manifest import (
@@ -68,8 +69,8 @@ def write_text(store: Store, name: str, text: str) -> EvaluationFile:
 
 def finish_folder(
     store: Store,
-    config: EvaluationConfig,
-    scores: EvaluationScores | VoiceBenchScores,
+    config: EvaluationSettings,
+    scores: EvaluationScores | VoiceBenchScores | SidScores,
     models: Sequence[ModelFileInfo],
     files: Sequence[EvaluationFile],
     content_digest: str,

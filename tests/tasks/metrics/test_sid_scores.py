@@ -86,7 +86,7 @@ def test_the_two_rates_of_false_interruption_differ_by_early_stops_and_by_what_t
     assert summary.early_rate.mean == pytest.approx(1 / 3)
     assert summary.miss_rate.mean == pytest.approx(1 / 3)
     assert summary.apt.mean == pytest.approx((2 + 0.3 + 1 + 2 + 0) / 5)
-    assert summary.apt_parts == {"TP": pytest.approx(0.06), "FP": 0.8, "FN": 0.2, "TN": 0.0}
+    assert summary.apt_parts == {"late": pytest.approx(0.06), "early": 0.4, "false_alarm": 0.4, "missed": 0.2}
 
 
 def test_the_cap_is_for_false_alarms_without_speech_alone() -> None:

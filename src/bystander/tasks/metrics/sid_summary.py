@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from bystander.schemas.errors import InputError
 from bystander.tasks.metrics.bootstrap import LEVEL, RESAMPLES, MeanEstimate, estimate_mean
 from bystander.tasks.metrics.sid_scores import OUTCOMES, CaseScores, Outcome
+
+
+AptPart = Literal["late", "early", "false_alarm", "missed"]
+APT_PARTS: tuple[AptPart, ...] = ("late", "early", "false_alarm", "missed")
+"""What brings penalty: latency of true positives, stops before a break, stops where there is none, breaks missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ class SidSummary:
         irl_with_exact: the same with the exact ones as 0.
         apt: mean penalty in seconds over all N.
         apt_capped: the same with the cap on false alarms of clips without speech.
-        apt_parts: seconds of APT that each outcome brings: sum of its penalties / N. They add up to APT.
+        apt_parts: seconds of APT that each of APT_PARTS brings: sum of its penalties / N. They add up to APT.
     """
 
     cases: int
@@ -48,7 +54,7 @@ class SidSummary:
     irl_with_exact: MeanEstimate
     apt: MeanEstimate
     apt_capped: MeanEstimate
-    apt_parts: Mapping[Outcome, float]
+    apt_parts: Mapping[AptPart, float]
 
 
 def summarise_cases(
@@ -106,8 +112,10 @@ def summarise_cases(
         apt=estimate(scores.penalty_s, everywhere),
         apt_capped=estimate(scores.capped_penalty_s, everywhere),
         apt_parts={
-            outcome: math.fsum(scores.penalty_s[scores.is_outcome(outcome)]) / len(scores) if len(scores) else 0.0
-            for outcome in OUTCOMES
+            part: math.fsum(scores.penalty_s[among]) / max(1, len(scores))
+            for part, among in zip(
+                APT_PARTS, (hit, scores.early, false & ~scores.early, scores.is_outcome("FN")), strict=True
+            )
         },
     )
 
