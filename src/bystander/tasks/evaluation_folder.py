@@ -22,11 +22,11 @@ from bystander.storage.filesystem import Store
 from bystander.storage.shards import write_table
 
 
-def clear_folder(store: Store) -> None:
-    """Make an evaluation unfinished: take away its manifest, its answers and its verdicts."""
+def clear_folder(store: Store, *folders: str) -> None:
+    """Make an evaluation unfinished: take away its manifest, its answers and verdicts, or what else is in `folders`."""
     store.remove(MANIFEST_NAME)
     store.remove_temporaries()  # of a run that was killed here
-    for folder in ("answers", "verdicts"):
+    for folder in folders or ("answers", "verdicts"):
         store.remove(folder, recursive=True)
 
 

@@ -105,7 +105,9 @@ def _get_published(system: PublishedSidSystem, column: SidColumn) -> SidCell:
 
 def _make_alarms(score: SidSystemScore) -> AlarmRow:
     silence, noise = score.category(SILENCE), score.category(NOISE)
-    capped = [one.apt_capped.mean if one is not None and one.apt_capped is not None else None for one in (silence, noise)]
+    capped = [
+        one.apt_capped.mean if one is not None and one.apt_capped is not None else None for one in (silence, noise)
+    ]
     return AlarmRow(
         system=score.system,
         silence_alarms=None if silence is None else silence.false_alarms,
@@ -147,8 +149,8 @@ def _list_notes(scores: SidScores, paper: PublishedSid | None) -> Iterator[str]:
     if _is_small(bench.cases):
         there = ", ".join(f"{name_group(name)} {n}" for name, n in bench.cases.items() if name != AVERAGE)
         yield (
-            f"Average: over the {bench.cases[AVERAGE]} clips of this bench ({there}), not the paper's EN 1600, ZH 1600, "
-            "noise & silence 500."
+            f"Average: over the {bench.cases[AVERAGE]} clips of this bench ({there}), not the paper's EN 1600, ZH "
+            "1600, noise & silence 500."
         )
     for score in scores.scores:
         yield from _list_system_notes(score)
@@ -156,8 +158,8 @@ def _list_notes(scores: SidScores, paper: PublishedSid | None) -> Iterator[str]:
         yield f"{bench.doubled} lines of the references repeat another and count once."
     if paper is not None:
         yield (
-            f"Published: {paper.source.place} of {paper.source.title} ({paper.source.address}), measured by its authors on "
-            "their bench: not to be compared closely."
+            f"Published: {paper.source.place} of {paper.source.title} ({paper.source.address}), measured by its "
+            "authors on their bench: not to be compared closely."
         )
         yield from (f"{system.name} (published): {system.remark}." for system in paper.systems if system.remark)
 

@@ -13,7 +13,6 @@ from bystander.schemas.errors import InputError
 from bystander.tasks.metrics.bootstrap import LEVEL, RESAMPLES, MeanEstimate, estimate_mean
 from bystander.tasks.metrics.sid_scores import OUTCOMES, CaseScores, Outcome
 
-
 AptPart = Literal["late", "early", "false_alarm", "missed"]
 APT_PARTS: tuple[AptPart, ...] = ("late", "early", "false_alarm", "missed")
 """What brings penalty: latency of true positives, stops before a break, stops where there is none, breaks missed."""
@@ -88,7 +87,7 @@ def summarise_cases(
     timed = scores.timed if scores.timed.any() else hit
 
     def estimate(values: np.ndarray, among: np.ndarray) -> MeanEstimate:
-        at = np.flatnonzero(among)
+        at = [int(position) for position in np.flatnonzero(among)]
         return estimate_mean(
             [float(values[i]) for i in at],
             seed=seed,
