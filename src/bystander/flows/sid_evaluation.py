@@ -31,7 +31,7 @@ from bystander.storage.sid_bench import CaseNames, SidBench, read_sid_bench
 from bystander.storage.sid_jsonl import Predictions, read_predictions
 from bystander.tasks.environment import StageEnvironment, StageJob, open_environment
 from bystander.tasks.metrics.input_checks import list_ids
-from bystander.tasks.publish_sid import PACKAGES, publish_sid
+from bystander.tasks.publish_sid_evaluation import PACKAGES, publish_sid_evaluation
 from bystander.tasks.score_sid import ScoreSettings, list_clusters, score_system
 from bystander.tasks.stages import get_stage
 
@@ -77,7 +77,7 @@ class SidEvaluation:
             folder = self.store.child(EVALUATIONS, config.evaluation_name)
             stops = {name: system.stops for name, system in systems.items()}
             models = [self._models[name] for name in sorted(self._models)]
-            publish_sid(folder, config, scores, bench.cases, stops, models, content)
+            publish_sid_evaluation(folder, config, scores, bench.cases, stops, models, content)
         location = self.store.uri_of(f"{EVALUATIONS}/{config.evaluation_name}")
         return EvaluationOutcome(location, scores, tuple(self._summarise(location, scores)))
 

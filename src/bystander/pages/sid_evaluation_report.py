@@ -15,7 +15,7 @@ from bystander.schemas.sid_table import SidTables, name_group, show_seconds
 
 
 @dataclass(frozen=True, slots=True)
-class SidReport:
+class SidEvaluationReport:
     """All that the page shows: `tables` are those of `tasks.sid_tables`."""
 
     scores: SidScores
@@ -43,12 +43,12 @@ class SidReport:
         ]
 
 
-def render_sid_report(data: SidReport) -> str:
+def render_sid_evaluation_report(data: SidEvaluationReport) -> str:
     """Return the page. It loads nothing from anywhere; the same data give the same page."""
     scores = data.scores
     return render_page(
-        "sid_report.html.j2",
-        ("evaluation_report.css", "sid_report.css"),
+        "sid_evaluation_report.html.j2",
+        ("evaluation_report.css", "sid_evaluation_report.css"),
         data=data,
         scores=scores,
         tiles=_count_tiles(scores),

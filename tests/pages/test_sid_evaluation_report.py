@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bystander.pages.charts import Series, draw_histogram
-from bystander.pages.sid_report import SidReport, render_sid_report
+from bystander.pages.sid_evaluation_report import SidEvaluationReport, render_sid_evaluation_report
 from bystander.tasks.sid_tables import build_sid_tables
 from html_pages import Page
 from sid_evaluations import make_scores
@@ -13,19 +13,19 @@ from sid_evaluations import make_scores
 
 def render(**changes: object) -> Page:
     scores = make_scores(**changes)
-    return Page(render_sid_report(SidReport(scores, build_sid_tables(scores))))
+    return Page(render_sid_evaluation_report(SidEvaluationReport(scores, build_sid_tables(scores))))
 
 
 def test_page_is_whole_and_loads_nothing() -> None:
     scores = make_scores()
-    text = render_sid_report(SidReport(scores, build_sid_tables(scores)))
+    text = render_sid_evaluation_report(SidEvaluationReport(scores, build_sid_tables(scores)))
     page = Page(text)
     assert not re.search(r"(?:src|href|url|@import)[=(\s\"']*(?:https?:)?//", text)
     assert "script" not in {tag for tag, _ in page.elements}
     links = [a["href"] for a in page.find("a")]
     ids = {a["id"] for _, a in page.elements if "id" in a}
     assert {link.removeprefix("#") for link in links} <= ids
-    assert text == render_sid_report(SidReport(scores, build_sid_tables(scores)))
+    assert text == render_sid_evaluation_report(SidEvaluationReport(scores, build_sid_tables(scores)))
 
 
 def test_shows_tables_and_charts() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from bystander.pages.sid_report import SidReport, render_sid_report
+from bystander.pages.sid_evaluation_report import SidEvaluationReport, render_sid_evaluation_report
 from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
 from bystander.schemas.evaluation_table import TABLE_FILES
 from bystander.schemas.sid_evaluation import SidCase, Stops
@@ -45,7 +45,7 @@ CASE_COLUMNS = pa.schema(
 """Columns of `cases/<system>.parquet`: what became of each clip."""
 
 
-def publish_sid(
+def publish_sid_evaluation(
     store: Store,
     config: EvaluateSidConfig,
     scores: SidScores,
@@ -76,7 +76,7 @@ def publish_sid(
     texts = {name: format_sid_table(scores, style, config.published) for name, style in TABLE_FILES.items()}
     texts[REFERENCES_NAME] = format_references(cases, details=True)
     texts[SCORES_NAME] = scores.model_dump_json(indent=2) + "\n"
-    texts[REPORT_NAME] = render_sid_report(SidReport(scores, build_sid_tables(scores, config.published)))
+    texts[REPORT_NAME] = render_sid_evaluation_report(SidEvaluationReport(scores, build_sid_tables(scores, config.published)))
     files += [write_text(store, name, text) for name, text in sorted(texts.items())]
     return finish_folder(store, config, scores, models, files, content_digest)
 
