@@ -10,6 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from bystander.schemas.activity import VoiceActivityDetector
 from bystander.schemas.alignment import Aligner
 from bystander.schemas.arrays import build_array
 from bystander.schemas.detection import Detector
@@ -81,6 +82,10 @@ class StageContext:
     @property
     def decoder(self) -> AudioDecoder:
         return cast(AudioDecoder, self.engines["decoder"])
+
+    @property
+    def vad(self) -> VoiceActivityDetector | None:
+        return cast("VoiceActivityDetector | None", self.engines.get("vad"))
 
     @property
     def aligner(self) -> Aligner:

@@ -48,6 +48,7 @@ from bystander.tasks.engines.registry import (
     open_speech_engine,
     open_tagger,
     open_text_engine,
+    open_vad,
     open_verifier,
 )
 from bystander.tasks.metrics.text_normaliser import normalise_text
@@ -272,6 +273,8 @@ class StageEnvironment:
             return self._open_text(config)
         if role == "decoder":
             return open_decoder(config)
+        if role == "vad":
+            return open_vad(config)
         if role in ("aligner", "second_aligner"):
             return open_aligner(config, resolve)
         if role == "candidate":
