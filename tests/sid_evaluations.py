@@ -6,6 +6,7 @@ from bystander.schemas.evaluation_scores import RaterInfo
 from bystander.schemas.sid_evaluation import SidCase
 from bystander.schemas.sid_evaluation_scores import SidBenchInfo, SidComputeTime, SidPredictionInfo, SidScores
 from bystander.tasks.score_sid import ScoreSettings, score_system
+from bystander.tasks.sid_examples import find_examples
 
 SETTINGS = ScoreSettings(n_resamples=100)
 
@@ -49,5 +50,6 @@ def make_scores(**changes: object) -> SidScores:
             score_system("mine", CASES, STOPS, SETTINGS, compute=compute),
             score_system("other", CASES, other, SETTINGS, predictions=info),
         ),
+        examples=find_examples(CASES, {"mine": STOPS, "other": other}, SETTINGS, 2),
         code_version="0",
     ).model_copy(update=changes)

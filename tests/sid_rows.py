@@ -13,8 +13,10 @@ import pyarrow as pa
 import soundfile
 
 from bystander.schemas.sid import BEGINNING, MIDDLE, NOISE, SID_BENCH_SPLIT, SID_FINAL, SILENCE, UNINTERRUPTED
+from bystander.storage.build_manifest import EngineInfo
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.shards import write_shards
+from bystander.storage.sid_manifest import PromptsInfo, SidManifest, SidRowCounter
 
 RATE = 16000
 PAUSE_S = 0.3
@@ -126,9 +128,26 @@ def make_sid_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def write_sid_build(folder: Path | str, rows: Sequence[Mapping[str, Any]], **changes: Any) -> Store:
-    """Write rows as shards with the manifest fields that say where they are."""
+    """Write rows as shards with their manifest."""
     store = open_store(folder)
     shards = write_shards(store, "data", SID_BENCH_SPLIT, SID_FINAL, [make_sid_table(rows)], sampling_rate=RATE)
-    manifest = {"dataset": "sid-bench", "build": "build-test", "shards": [one.model_dump() for one in shards]}
-    store.write_bytes("manifest.json", json.dumps(manifest | changes).encode())
+    counter = SidRowCounter()
+    counter.add(make_sid_table(rows))
+    values: dict[str, Any] = {
+        "kind": "sid_bench",
+        "dataset": "sid-bench",
+        "build": "build-test",
+        "seed": 7,
+        "config": {"profile": "rules"},
+        "code_version": "0.1.0",
+        "packages": {"python": "3.11.0"},
+        "engines": {"aligner": EngineInfo(kind="aligner", name="fake_aligner", model="fake", revision="1")},
+        "sampling_rate": RATE,
+        "stages": (),
+        "shards": tuple(shards),
+        "prompts": PromptsInfo(name="sid", digest="d" * 64),
+        "counts": counter.finish(),
+    }
+    manifest = SidManifest(**(values | changes))
+    store.write_bytes("manifest.json", manifest.model_dump_json().encode())
     return store

@@ -74,7 +74,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make_config(bench: Path, folder: Path, **fields: Any) -> EvaluateSidConfig:
     return EvaluateSidConfig.model_validate(
-        {"bench": fields.pop("uri", str(bench)), "store": str(folder / "store"), "name": "first", "resamples": 100, **fields}
+        {
+            "bench": fields.pop("uri", str(bench)),
+            "store": str(folder / "store"),
+            "name": "first",
+            "resamples": 100,
+            **fields,
+        }
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 from bystander.pages.charts import Series, draw_histogram
 from bystander.pages.sid_evaluation_report import SidEvaluationReport, render_sid_evaluation_report
+from bystander.schemas.sid_evaluation import SidExample
 from bystander.tasks.sid_tables import build_sid_tables
 from html_pages import Page
 from sid_evaluations import make_scores
+from sid_rows import make_clip
 
 
 def render(**changes: object) -> Page:
@@ -38,6 +41,19 @@ def test_shows_tables_and_charts() -> None:
     ]
     assert "2 missing" in page.text
     assert "capped" not in page.text
+
+
+def test_examples_show_where_each_system_stopped() -> None:
+    scores = make_scores()
+    clip = make_clip([], 4.0, 0.1)
+    heard = {scores.examples[0].id: SidExample(clip, (), "So first we", (-1.0, 2.0))}
+    page = Page(render_sid_evaluation_report(SidEvaluationReport(scores, build_sid_tables(scores), heard)))
+    assert "stopped before the break at 0.20 s, penalty 4.00 s" in page.text
+    assert "right at 1.00 s, penalty 0.00 s" in page.text
+    assert "So first we" in page.text
+    (player,) = page.find("audio")
+    assert base64.b64decode(player["src"].removeprefix("data:audio/flac;base64,")) == clip
+    assert page.text.count("The clip’s sound is not in this file.") == len(scores.examples) - 1
 
 
 def test_a_cap_has_its_columns() -> None:

@@ -91,10 +91,10 @@ def test_missing_clips_of_references_are_named(build: Path, tmp_path: Path) -> N
 def test_what_is_no_bench_is_named(build: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="name the folder of a finished build"):
         read_sid_bench("")
-    with pytest.raises(BuildError, match=r"has neither a manifest.json of a finished build nor a JSONL file"):
+    with pytest.raises(BuildError, match=r"has neither a manifest.json of a build nor JSONL files"):
         read_sid_bench(str(tmp_path))
     (tmp_path / "manifest.json").write_text('{"format": "other"}')
-    with pytest.raises(BuildError, match="is none of a build"):
+    with pytest.raises(BuildError, match="is not a build manifest of this version"):
         read_sid_bench(str(tmp_path))
     write_sid_build(tmp_path / "twice", [ROWS[0], ROWS[0]])
     with pytest.raises(BuildError, match="two rows share an id"):

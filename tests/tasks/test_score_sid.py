@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from bystander.tasks.score_sid import list_clusters, score_system
+from bystander.tasks.sid_examples import find_examples
 from bystander.tasks.sid_tables import build_sid_tables, format_sid_table
 from sid_evaluations import CASES, SETTINGS, STOPS, make_scores
 
@@ -117,3 +118,15 @@ def test_markdown_csv_and_json_say_the_same() -> None:
     )
     assert [float(one["apt"]) for one in rows] == pytest.approx([one["apt"] for one in records])
     assert not any(one["published"] for one in json.loads(format_sid_table(scores, "json", published=False)))
+
+
+def test_examples_are_the_costliest_of_each_kind() -> None:
+    cases = [*CASES, replace(CASES[2], id="g"), replace(CASES[2], id="h", duration_s=3.0)]
+    stops = {"mine": {**STOPS, "g": 0.5, "h": 0.5}, "never": {case.id: None for case in cases}}
+    examples = find_examples(cases, stops, SETTINGS, most=9)
+    # By turns: early of mine, missed of mine, without speech of mine; backchannel of mine, missed of never; the rest.
+    assert [one.id for one in examples] == ["b", "d", "f", "h", "a", "g"]
+    outcomes = {one.system: (one.outcome, one.early, one.stop_time_s, one.penalty_s) for one in examples[0].outcomes}
+    assert outcomes == {"mine": ("FP", True, 0.2, 4.0), "never": ("FN", False, None, 3.0)}
+    assert len(find_examples(cases, stops, SETTINGS, most=2)) == 2
+    assert find_examples(cases, {"perfect": {case.id: case.break_time_s for case in cases}}, SETTINGS, 9) == ()

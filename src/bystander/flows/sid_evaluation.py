@@ -33,6 +33,7 @@ from bystander.tasks.environment import StageEnvironment, StageJob, open_environ
 from bystander.tasks.metrics.input_checks import list_ids
 from bystander.tasks.publish_sid_evaluation import PACKAGES, publish_sid_evaluation
 from bystander.tasks.score_sid import ScoreSettings, list_clusters, score_system
+from bystander.tasks.sid_examples import find_examples
 from bystander.tasks.stages import get_stage
 
 DETECT = "detect_breaks"
@@ -77,7 +78,8 @@ class SidEvaluation:
             folder = self.store.child(EVALUATIONS, config.evaluation_name)
             stops = {name: system.stops for name, system in systems.items()}
             models = [self._models[name] for name in sorted(self._models)]
-            publish_sid_evaluation(folder, config, scores, bench.cases, stops, models, content)
+            heard = bench.read_examples([one.id for one in scores.examples], config.audio)
+            publish_sid_evaluation(folder, config, scores, bench.cases, stops, heard, models, content)
         location = self.store.uri_of(f"{EVALUATIONS}/{config.evaluation_name}")
         return EvaluationOutcome(location, scores, tuple(self._summarise(location, scores)))
 
@@ -179,6 +181,9 @@ class SidEvaluation:
             ),
             systems=tuple(RaterInfo(name=name, identity=system.identity) for name, system in systems.items()),
             scores=tuple(scores),
+            examples=find_examples(
+                bench.cases, {name: system.stops for name, system in systems.items()}, settings, config.worst_examples
+            ),
             code_version=get_code_version(),
             packages=list_package_versions(PACKAGES),
         )

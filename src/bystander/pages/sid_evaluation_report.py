@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bystander.pages.interval_plot import show_legend
 from bystander.pages.page_templates import render_page
 from bystander.pages.sid_charts import draw_latencies, draw_penalties, draw_sid_breakdowns, draw_sid_scores
-from bystander.schemas.sid_evaluation import AVERAGE, NOISE_SILENCE
+from bystander.pages.sid_examples import describe_examples
+from bystander.schemas.sid_evaluation import AVERAGE, NOISE_SILENCE, SidExample
 from bystander.schemas.sid_evaluation_scores import SidScores
 from bystander.schemas.sid_table import SidTables, name_group, show_seconds
 
@@ -20,6 +21,8 @@ class SidEvaluationReport:
 
     scores: SidScores
     tables: SidTables
+    heard: Mapping[str, SidExample] = field(default_factory=dict)
+    """What the examples sound like, by id; those without are shown without a waveform."""
 
     @property
     def title(self) -> str:
@@ -48,7 +51,7 @@ def render_sid_evaluation_report(data: SidEvaluationReport) -> str:
     scores = data.scores
     return render_page(
         "sid_evaluation_report.html.j2",
-        ("evaluation_report.css", "sid_evaluation_report.css"),
+        ("evaluation_report.css", "sid_report.css", "sid_evaluation_report.css"),
         data=data,
         scores=scores,
         tiles=_count_tiles(scores),
@@ -60,6 +63,7 @@ def render_sid_evaluation_report(data: SidEvaluationReport) -> str:
         latencies=draw_latencies(scores),
         breakdowns=draw_sid_breakdowns(scores),
         system_legend=show_legend([system.name for system in scores.systems]),
+        examples=describe_examples(scores, data.heard),
         show=show_seconds,
     )
 

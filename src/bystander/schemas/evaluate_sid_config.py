@@ -39,6 +39,8 @@ class EvaluateSidConfig(EvaluationSettings):
     """What the bootstrap draws: recordings, where they are known, or single cases."""
     published: bool = True
     """Whether tables and page show the figures of the SID paper's Tables II and III below the systems'."""
+    worst_examples: int = Field(8, ge=0, le=1000)
+    """Clips that the page plays: those that cost most, as far as the bench has their sound."""
     stages: SidEvaluationStages = SidEvaluationStages()
 
     @property

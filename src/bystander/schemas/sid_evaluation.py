@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from bystander.schemas.sid import NOISE, SILENCE
 
@@ -51,6 +52,23 @@ class SidCase:
     def group(self) -> str:
         """The column of the paper's Table II that it counts in: its language, or NOISE_SILENCE."""
         return NOISE_SILENCE if self.category in WITHOUT_SPEECH else (self.language or UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class SidExample:
+    """What a case sounds like, as far as the bench has it.
+
+    Attributes:
+        audio: encoded clip.
+        words: `word`, `start_s` and `end_s` from the clip's start.
+        context_text: what the other speaker was saying.
+        context_s: from when to when, from the clip's start.
+    """
+
+    audio: bytes
+    words: tuple[Mapping[str, Any], ...] = ()
+    context_text: str | None = None
+    context_s: tuple[float, float] | None = None
 
 
 Stops = Mapping[str, float | None]

@@ -101,6 +101,28 @@ class SidSystemScore(_Section):
         return next((one for one in found if one.group == name), None)
 
 
+class SidExampleOutcome(_Section):
+    """What a system did at an example."""
+
+    system: str
+    outcome: str
+    early: bool
+    stop_time_s: float | None
+    penalty_s: float
+
+
+class SidExampleScore(_Section):
+    """A clip that cost a system much, and what all of them did."""
+
+    id: str
+    category: str
+    language: str | None
+    duration_s: float
+    break_time_s: float | None
+    text_with_break: str | None
+    outcomes: tuple[SidExampleOutcome, ...]
+
+
 class SidBenchInfo(_Section):
     """The bench that detectors heard."""
 
@@ -129,5 +151,6 @@ class SidScores(_Section):
     bench: SidBenchInfo
     systems: tuple[RaterInfo, ...]
     scores: tuple[SidSystemScore, ...]
+    examples: tuple[SidExampleScore, ...] = ()
     code_version: str
     packages: dict[str, str] = Field(default_factory=dict)

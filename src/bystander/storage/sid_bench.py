@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bystander.schemas.errors import BuildError, InputError, StorageError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.sid import SID_CLIP
-from bystander.schemas.sid_evaluation import SidCase
-from bystander.storage.build_manifest import MANIFEST_NAME
+from bystander.schemas.sid_evaluation import SidCase, SidExample
+from bystander.storage.build_manifest import MANIFEST_NAME, ShardInfo
 from bystander.storage.filesystem import Store, open_file, open_store
 from bystander.storage.sid_jsonl import ENDINGS, read_references
+from bystander.storage.sid_manifest import read_sid_manifest
 from bystander.storage.table_batches import cut_evenly
 
 AUDIO_FOLDERS = ("", "en", "zh", "silence_or_noise")
@@ -36,25 +37,8 @@ _LIGHT = [
     "source",
 ]
 _AUDIO_NAME = "audio.path"
-
-
-class _Shard(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    file: str
-    bytes: int = Field(ge=0)
-    sha256: str
-    split: str = ""
-
-
-class _Manifest(BaseModel):
-    """What of a build's manifest says where its rows are."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    dataset: str
-    build: str
-    shards: tuple[_Shard, ...]
+_HEARD = ["id", "audio", "words", "context_text", "context_start_s", "context_end_s"]
+"""Columns of a build that show what a clip is like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +54,7 @@ class SidBench:
     doubled: int = 0
     """Equal lines of the references that were left out."""
     _store: Store | None = field(default=None, repr=False)
-    _shards: tuple[_Shard, ...] = field(default=(), repr=False)
+    _shards: tuple[ShardInfo, ...] = field(default=(), repr=False)
 
     def take(self, rows: int | None) -> SidBench:
         """Return the bench with at most so many cases of each language and category, the first ones."""
@@ -98,6 +82,18 @@ class SidBench:
         """
         tables = self._read_shards() if self._store is not None else self._read_files(audio)
         yield from cut_evenly(tables, batch_rows)
+
+    def read_examples(self, ids: Sequence[str], audio: str | None = None) -> dict[str, SidExample]:
+        """Return what some cases sound like, by id; those whose clips are not at hand are left out.
+
+        Raises:
+            StorageError: a shard cannot be read.
+        """
+        if self._store is not None:
+            return _read_rows(self._store, self._shards, ids)
+        store = open_store(audio or _folder_of(self.uri))
+        found, _ = _locate_clips([case for case in self.cases if case.id in set(ids)], store)
+        return {row_id: SidExample(store.read_bytes(name)) for row_id, name in found.items()}
 
     def _read_shards(self) -> Iterator[pa.Table]:
         assert self._store is not None
@@ -129,7 +125,9 @@ def is_references(uri: str) -> bool:
     if uri.lower().endswith(ENDINGS):
         return True
     store = open_store(uri)
-    return not store.exists(MANIFEST_NAME) and any(name.lower().endswith(ENDINGS) for name in store.list())
+    return not store.exists(MANIFEST_NAME) and any(
+        "/" not in name and name.lower().endswith(ENDINGS) for name in store.list()
+    )
 
 
 def read_sid_bench(uri: str) -> SidBench:
@@ -147,7 +145,9 @@ def read_sid_bench(uri: str) -> SidBench:
             uri, "references", posixpath.basename(uri.rstrip("/")), found.digest, found.cases, found.doubled
         )
     store = open_store(uri)
-    manifest = _read_manifest(uri, store)
+    if not store.exists(MANIFEST_NAME):
+        raise BuildError(f"bench {uri}: has neither a {MANIFEST_NAME} of a build nor JSONL files of references")
+    manifest = read_sid_manifest(store)
     cases: list[SidCase] = []
     for shard in manifest.shards:
         if not store.exists(shard.file) or store.sha256(shard.file) != shard.sha256:
@@ -185,18 +185,7 @@ def _strip(name: str) -> str:
     return posixpath.splitext(posixpath.basename(name))[0]
 
 
-def _read_manifest(uri: str, store: Store) -> _Manifest:
-    if not store.exists(MANIFEST_NAME):
-        raise BuildError(
-            f"bench {uri}: has neither a {MANIFEST_NAME} of a finished build nor a JSONL file of references"
-        )
-    try:
-        return _Manifest.model_validate_json(store.read_bytes(MANIFEST_NAME))
-    except ValidationError as exc:
-        raise BuildError(f"bench {uri}: {MANIFEST_NAME} is none of a build ({exc.errors()[0]['msg']})") from exc
-
-
-def _read_cases(uri: str, store: Store, shard: _Shard) -> Iterator[SidCase]:
+def _read_cases(uri: str, store: Store, shard: ShardInfo) -> Iterator[SidCase]:
     try:
         with store.open_read(shard.file) as source, pq.ParquetFile(source) as part:
             lost = [name for name in _LIGHT if name not in part.schema_arrow.names]
@@ -225,6 +214,18 @@ def _make_case(row: Mapping[str, Any]) -> SidCase:
 def _find_clips(cases: Sequence[SidCase], folder: str) -> tuple[Store, dict[str, str]]:
     """Return the store of a folder, and the path there of each case's clip."""
     store = open_store(folder)
+    names, lost = _locate_clips(cases, store)
+    if lost:
+        raise InputError(
+            f"references: {len(lost)} of {len(cases)} clips are not in {folder} or its folders "
+            f"{', '.join(AUDIO_FOLDERS[1:])}, the first is {lost[0]}; name their folder with --audio, or score "
+            "predictions alone, which needs no clips"
+        )
+    return store, names
+
+
+def _locate_clips(cases: Sequence[SidCase], store: Store) -> tuple[dict[str, str], list[str]]:
+    """Return the path of each case's clip by the case's id, and the names of those that are not there."""
     there = set(store.list())
     names: dict[str, str] = {}
     lost = []
@@ -234,13 +235,27 @@ def _find_clips(cases: Sequence[SidCase], folder: str) -> tuple[Store, dict[str,
             lost.append(case.audio)
         else:
             names[case.id] = found
-    if lost:
-        raise InputError(
-            f"references: {len(lost)} of {len(cases)} clips are not in {folder} or its folders "
-            f"{', '.join(AUDIO_FOLDERS[1:])}, the first is {lost[0]}; name their folder with --audio, or score "
-            "predictions alone, which needs no clips"
-        )
-    return store, names
+    return names, lost
+
+
+def _read_rows(store: Store, shards: Iterable[ShardInfo], ids: Sequence[str]) -> dict[str, SidExample]:
+    wanted = pa.array(ids, pa.string())
+    found: dict[str, SidExample] = {}
+    for shard in shards:
+        with store.open_read(shard.file) as source, pq.ParquetFile(source) as part:
+            for group in range(part.num_row_groups):
+                at = pc.is_in(part.read_row_group(group, columns=["id"])["id"], wanted)
+                if not pc.any(at).as_py():
+                    continue
+                for row in part.read_row_group(group, columns=_HEARD).filter(at).to_pylist():
+                    context = row["context_start_s"], row["context_end_s"]
+                    found[row["id"]] = SidExample(
+                        row["audio"]["bytes"],
+                        tuple(row["words"]),
+                        row["context_text"],
+                        None if None in context else context,
+                    )
+    return found
 
 
 def _read_rate(data: bytes, where: str) -> int:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from bystander.pages.sid_evaluation_report import SidEvaluationReport, render_sid_evaluation_report
 from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
 from bystander.schemas.evaluation_table import TABLE_FILES
-from bystander.schemas.sid_evaluation import SidCase, Stops
+from bystander.schemas.sid_evaluation import SidCase, SidExample, Stops
 from bystander.schemas.sid_evaluation_scores import SidScores
 from bystander.storage.build_manifest import ModelFileInfo
 from bystander.storage.evaluation_manifest import SCORES_NAME, EvaluationManifest
@@ -51,6 +51,7 @@ def publish_sid_evaluation(
     scores: SidScores,
     cases: Sequence[SidCase],
     stops: Mapping[str, Stops],
+    heard: Mapping[str, SidExample],
     models: Sequence[ModelFileInfo],
     content_digest: str,
 ) -> EvaluationManifest:
@@ -62,6 +63,7 @@ def publish_sid_evaluation(
         scores: what was found.
         cases: of the bench, in its order.
         stops: system to stops by case id.
+        heard: what the scores' examples sound like, by case id, as far as the bench has it.
         models: files of the model store that detectors loaded.
         content_digest: of all that went into the scores.
     """
@@ -76,7 +78,8 @@ def publish_sid_evaluation(
     texts = {name: format_sid_table(scores, style, config.published) for name, style in TABLE_FILES.items()}
     texts[REFERENCES_NAME] = format_references(cases, details=True)
     texts[SCORES_NAME] = scores.model_dump_json(indent=2) + "\n"
-    texts[REPORT_NAME] = render_sid_evaluation_report(SidEvaluationReport(scores, build_sid_tables(scores, config.published)))
+    tables = build_sid_tables(scores, config.published)
+    texts[REPORT_NAME] = render_sid_evaluation_report(SidEvaluationReport(scores, tables, heard))
     files += [write_text(store, name, text) for name, text in sorted(texts.items())]
     return finish_folder(store, config, scores, models, files, content_digest)
 
