@@ -48,7 +48,6 @@ def find_near_silence(
     stretches = [
         (start, end)
         for start, end in list_runs(quiet)
-        if (end - start) * FRAME_S >= min_s
-        and np.mean(digital[start:end]) <= _MAX_DIGITAL_SHARE
+        if (end - start) * FRAME_S >= min_s and np.mean(digital[start:end]) <= _MAX_DIGITAL_SHARE
     ]
     return np.array(stretches, np.int64).reshape(-1, 2)

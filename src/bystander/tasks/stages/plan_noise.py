@@ -151,7 +151,9 @@ def _spread(files: Sequence[NoiseFile], build_seed: int) -> list[NoiseFile]:
     by_category: dict[str, list[NoiseFile]] = defaultdict(list)
     for file in sorted(files, key=lambda file: (derive_seed(build_seed, file.name, _SEEDED_AS), file.name)):
         by_category[file.category].append(file)
-    order = sorted(by_category, key=lambda category: (derive_seed(build_seed, category, _SEEDED_AS, "category"), category))
+    order = sorted(
+        by_category, key=lambda category: (derive_seed(build_seed, category, _SEEDED_AS, "category"), category)
+    )
     return _interleave([by_category[category] for category in order])
 
 

@@ -62,7 +62,9 @@ def list_silences(recordings: pa.Table) -> list[Silence]:
     ]
 
 
-def plan_silences(silences: Iterable[Silence], count: int, params: MakeNoiseClips, build_seed: int) -> list[SilencePlan]:
+def plan_silences(
+    silences: Iterable[Silence], count: int, params: MakeNoiseClips, build_seed: int
+) -> list[SilencePlan]:
     """Return up to `count` clips of `silence_s`, fewer where the stretches do not suffice.
 
     Recordings take turns, so that clips are spread over them, in an order drawn by the seed. The pieces of a clip are
