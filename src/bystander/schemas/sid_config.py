@@ -83,7 +83,8 @@ class SidTargets(Params):
 class SidConfig(Params):
     """All that decides a SID build.
 
-    `partition_rows`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
+    `partition_rows`, `partition_recordings`, `workers` and the `SPEED_ONLY` fields of engines change its speed only,
+    never a row.
     """
 
     profile: str = "custom"
@@ -101,6 +102,8 @@ class SidConfig(Params):
     stages: SidStages = SidStages()
     engines: SidEngines
     partition_rows: PartitionRows = 64
+    partition_recordings: PartitionRows = 4
+    """Recordings, which are long, in one partition."""
     workers: Workers = 2
     surplus: float = Field(1.3, ge=1, le=100)
     """Conversations made for each row still missing, beyond what the measured yield asks for."""
@@ -110,7 +113,7 @@ class SidConfig(Params):
 
     def content_digest(self) -> str:
         """Return a digest of what decides the rows."""
-        outside = {"build", "store", "workers", "partition_rows", "report_rows", "engines"}
+        outside = {"build", "store", "workers", "partition_rows", "partition_recordings", "report_rows", "engines"}
         engines = {
             role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
             for role in type(self.engines).model_fields

@@ -26,7 +26,8 @@ class FileDecoderConfig(EngineConfig):
     """libsndfile, and ffmpeg for what it cannot read."""
 
     engine: Literal["file_decoder"] = "file_decoder"
-    max_duration_s: float = Field(6 * 3600.0, gt=0)
+    max_duration_s: float = Field(2 * 3600.0, gt=0, le=24 * 3600)
+    """A longer recording is refused: at 48 kHz, each hour of two channels takes 1.4 GB of memory while it is read."""
 
 
 class FakeDecoderConfig(EngineConfig):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from bystander.schemas.activity import VoiceActivityDetector
 from bystander.schemas.alignment import Aligner
 from bystander.schemas.arrays import build_array
+from bystander.schemas.detection import Detector
 from bystander.schemas.engines import (
     CandidateEngine,
     EngineRole,
@@ -93,6 +94,10 @@ class StageContext:
     @property
     def second_aligner(self) -> Aligner | None:
         return cast("Aligner | None", self.engines.get("second_aligner"))
+
+    @property
+    def detector(self) -> Detector:
+        return cast(Detector, self.engines["detector"])
 
     @property
     def taggers(self) -> list[TextEngine]:

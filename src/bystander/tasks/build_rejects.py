@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
+from bystander.schemas.tpi import AUDIO
 from bystander.storage.build_manifest import FileInfo, StageCounts
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition
@@ -64,7 +66,12 @@ class StageRuns:
 
 
 def write_rejects(
-    target: Store, source: Store, runs: StageRuns, set_aside: Sequence[SetAside], sampling_rate: int | None
+    target: Store,
+    source: Store,
+    runs: StageRuns,
+    set_aside: Sequence[SetAside],
+    sampling_rate: int | None,
+    without_audio: AbstractSet[str] = frozenset(),
 ) -> tuple[list[FileInfo], list[StageCounts]]:
     """Write one file of rejects a stage or step, where there are any, and count every one.
 
@@ -74,6 +81,8 @@ def write_rejects(
         runs: every stage run of the build.
         set_aside: good rows left out at steps of the flow's own.
         sampling_rate: what players resample the rejects' audio to, in Hz; None leaves each at its own.
+        without_audio: stages whose rejects keep the name of their audio only: whole recordings, say, which lie where
+            they came from.
     """
     target.remove("rejects", recursive=True)
     stages = [runs.count(stage) for stage in runs.names()]
@@ -82,7 +91,9 @@ def write_rejects(
             target,
             f"rejects/{counts.stage}.parquet",
             reject_schema(get_stage(counts.stage).reads),
-            runs.rejects(counts.stage, source),
+            map(_drop_audio, runs.rejects(counts.stage, source))
+            if counts.stage in without_audio
+            else runs.rejects(counts.stage, source),
             sampling_rate,
         )
         for counts in stages
@@ -101,6 +112,16 @@ def write_rejects(
         else:
             target.remove(info.file)
     return files, stages
+
+
+def _drop_audio(rows: pa.Table) -> pa.Table:
+    """Return the rows with the path of their audio alone, where they have audio."""
+    at = rows.schema.get_field_index("audio")
+    if at < 0:
+        return rows
+    paths = [audio and audio["path"] for audio in rows["audio"].to_pylist()]
+    empty = pa.array([path and {"bytes": None, "path": path} for path in paths], AUDIO)
+    return rows.set_column(at, rows.schema.field(at), empty)
 
 
 def _mark(aside: SetAside) -> Iterator[pa.Table]:

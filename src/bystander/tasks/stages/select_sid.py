@@ -57,6 +57,7 @@ class SidSelection:
 class _Row:
     id: str
     rank: int
+    synthetic: bool
     recording: str | None
     speaker: tuple[str | None, str | None]
 
@@ -64,11 +65,12 @@ class _Row:
 def select_sid(rows: pa.Table, targets: SidTargets, build_seed: int) -> SidSelection:
     """Choose rows so that no quota is exceeded and as many as possible are met.
 
-    Reads `id`, `language`, `category`, `recording_id`, `speaker` (the last two and `language` may be null, as they are
-    of silence and noise). With `targets.per_language` null, all turns of the languages are taken as they come, up to
+    Reads `id`, `language`, `category`, `recording_id`, `speaker`, `synthetic` (all but the first and the category may
+    be null, as they are of silence and noise). With `targets.per_language` null, all turns of the languages are taken as they come, up to
     the limit a recording: the natural distribution.
 
-    Within a cell the next row is always one of the recording, and then of the speaker, from which fewest are chosen so
+    Within a cell rows of real speech come before synthetic ones, which only fill up what those leave open. Else the
+    next row is always one of the recording, and then of the speaker, from which fewest are chosen so
     far, over all cells; the seed decides between equals. So no recording dominates while others have rows. With
     `max_per_recording`, cells that are scarcest for their quota choose first, so that the others do not use up the
     recordings that they need.
@@ -83,11 +85,11 @@ def select_sid(rows: pa.Table, targets: SidTargets, build_seed: int) -> SidSelec
     if doubled:
         raise StageContractError(f"select_sid: {len(doubled)} row ids occur more than once, such as {doubled[0]}")
     cells: dict[Cell, list[_Row]] = defaultdict(list)
-    columns = (rows[name].to_pylist() for name in ("language", "category", "recording_id", "speaker"))
-    for row_id, language, category, recording, speaker in zip(ids, *columns, strict=True):
+    columns = (rows[name].to_pylist() for name in ("language", "category", "recording_id", "speaker", "synthetic"))
+    for row_id, language, category, recording, speaker, synthetic in zip(ids, *columns, strict=True):
         cell = (None if category in (SILENCE, NOISE) else language, category)
         rank = derive_seed(build_seed, row_id, _SEEDED_AS)
-        cells[cell].append(_Row(row_id, rank, recording, (recording, speaker)))
+        cells[cell].append(_Row(row_id, rank, bool(synthetic), recording, (recording, speaker)))
     quotas = _list_quotas(targets, cells)
     chosen: list[str] = []
     counts = _Counts(targets.max_per_recording)
@@ -148,7 +150,7 @@ class _Counts:
                 self._speakers[row.speaker] += 1
         return picked, capped
 
-    def _key(self, row: _Row) -> tuple[int, int, int]:
+    def _key(self, row: _Row) -> tuple[bool, int, int, int]:
         if row.recording is None:
-            return (0, 0, row.rank)
-        return (self._recordings[row.recording], self._speakers[row.speaker], row.rank)
+            return (row.synthetic, 0, 0, row.rank)
+        return (row.synthetic, self._recordings[row.recording], self._speakers[row.speaker], row.rank)

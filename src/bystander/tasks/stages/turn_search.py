@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bystander.schemas.sid_params import FindTurns
-from bystander.tasks.audio.crosstalk import predict_leak
+from bystander.tasks.audio.leakage import predict_leak
 from bystander.tasks.audio.speech_activity import FRAME_S, Levels, Mask, list_runs, mark_spans
 from bystander.tasks.stages.transcript_atoms import Atom
 

@@ -19,7 +19,8 @@ BREAK_TAG: Final = "<break>"
 
 _CHINESE: Final = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _CHINESE_MARKS: Final = "\u3001\u3002\u3008-\u3011\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
-_WORD = re.compile(rf"[{_CHINESE}]|(?:(?!\.{{2}}|--|(?<=\.)\.|(?<=-)-)[^\s\u2013\u2014\u2026{_CHINESE}{_CHINESE_MARKS}])+")
+_DOTS_OR_DASH: Final = r"\.{2}|--|(?<=\.)\.|(?<=-)-"
+_WORD = re.compile(rf"[{_CHINESE}]|(?:(?!{_DOTS_OR_DASH})[^\s\u2013\u2014\u2026{_CHINESE}{_CHINESE_MARKS}])+")
 _EDGES = re.compile(r"^\W+|[\W_]+$")
 _STRETCHED = re.compile(r"([^\W\d])\1{2,}")
 
@@ -45,6 +46,11 @@ def find_turn_words(text: str) -> list[TurnWord]:
 def split_turn_words(text: str) -> list[str]:
     """Return the words of a turn as written, in order: positions of breaks are positions in this list."""
     return [word.text for word in find_turn_words(text)]
+
+
+def strip_marks(word: str) -> str:
+    """Return a word without the marks at its edges: "Yeah," as "Yeah"."""
+    return _EDGES.sub("", word)
 
 
 def fold_word(word: str) -> str:

@@ -1,4 +1,4 @@
-"""The other channel's voice leaking in: how loud it is, and what is none."""
+"""The other voice leaking in: how loud it is, and what is none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bystander.tasks.audio.crosstalk import predict_leak
+from bystander.tasks.audio.leakage import predict_leak
 from bystander.tasks.audio.speech_activity import estimate_floor, mark_spans, measure_levels
 
 RATE = 8000
