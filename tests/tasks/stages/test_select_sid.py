@@ -114,7 +114,9 @@ ROWS = st.lists(
 @given(rows=ROWS, most=st.none() | st.integers(1, 8), seed=st.integers(0, 9), shuffled=st.randoms())
 def test_never_takes_too_many_and_never_leaves_what_it_could_take(rows, most, seed, shuffled):
     full = [
-        (f"r{at}", None, category, None, None) if category in ("silence", "noise") else (f"r{at}", language, category, *rest)
+        (f"r{at}", None, category, None, None)
+        if category in ("silence", "noise")
+        else (f"r{at}", language, category, *rest)
         for at, (language, category, *rest) in enumerate(rows)
     ]
     targets = {"languages": ("en", "zh"), "silence": 2, "noise": 3, "max_per_recording": most}

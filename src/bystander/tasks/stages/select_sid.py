@@ -113,7 +113,7 @@ def _list_quotas(targets: SidTargets, cells: Mapping[Cell, Sequence[_Row]]) -> d
     quotas: dict[Cell, int | None] = {(None, SILENCE): targets.silence, (None, NOISE): targets.noise}
     for language in targets.languages:
         if targets.per_language is None:
-            quotas |= dict.fromkeys((cell for cell in cells if cell[0] == language))
+            quotas |= dict.fromkeys(cell for cell in cells if cell[0] == language)
         else:
             quotas |= {(language, category): quota for category, quota in targets.per_language.items()}
     return quotas
