@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def _join_runs(frames: npt.NDArray[np.int32], table: dict[int, str], frame_shift
     edges = [0, *(np.flatnonzero(np.diff(frames)) + 1).tolist(), len(frames)]
     return [
         FoundWord(table[int(frames[start])], start * frame_shift_s, end * frame_shift_s)
-        for start, end in zip(edges, edges[1:], strict=False)
+        for start, end in pairwise(edges)
         if end > start
     ]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from bystander.schemas.alignment import AlignedWord, AlignmentReply, AlignmentRequest
@@ -152,15 +153,10 @@ def match_words(words: Sequence[str], heard: Sequence[HeardWord]) -> list[Aligne
 
     Faults: `alignment_incomplete`, where too little of a word was heard, or it begins inside a word that was heard.
     """
-    from rapidfuzz.distance import Levenshtein
-
     asked = [_fold(word) for word in words]
-    letters = [(index, letter) for index, word in enumerate(heard) for letter in _fold(word.word)]
-    owners = [index for index, _ in letters]
-    partner: dict[int, int] = {}
-    for block in Levenshtein.opcodes("".join(asked), "".join(letter for _, letter in letters)):
-        if block.tag == "equal":
-            partner.update(zip(range(block.src_start, block.src_end), range(block.dest_start, block.dest_end)))
+    said = [_fold(word.word) for word in heard]
+    owners = [index for index, word in enumerate(said) for _ in word]
+    partner = _match_letters(asked, said)
     timed: list[AlignedWord] = []
     place = 0
     for index, (word, spelling) in enumerate(zip(words, asked, strict=True)):
@@ -170,8 +166,7 @@ def match_words(words: Sequence[str], heard: Sequence[HeardWord]) -> list[Aligne
         if share < MIN_MATCHED:
             return RowFault("alignment_incomplete", f"word {index}, {word!r}, was not heard")
         first, last = owners[matched[0]], owners[matched[-1]]
-        begins_before = timed and matched[0] > 0 and _shares_word(partner, owners, place - len(spelling), first)
-        if begins_before:
+        if _begins_earlier(partner, owners, place - len(spelling), first):
             return RowFault("alignment_incomplete", f"word {index}, {word!r}, begins inside {heard[first].word!r}")
         start_s = heard[first].start_s
         score = share * min(heard[k].probability for k in range(first, last + 1))
@@ -179,10 +174,34 @@ def match_words(words: Sequence[str], heard: Sequence[HeardWord]) -> list[Aligne
     return timed
 
 
-def _shares_word(partner: dict[int, int], owners: Sequence[int], before: int, heard_index: int) -> bool:
-    """Whether a letter of the text before that one was heard in the same word."""
-    earlier = [partner[k] for k in range(before) if k in partner]
-    return bool(earlier) and owners[earlier[-1]] == heard_index
+def _match_letters(asked: Sequence[str], said: Sequence[str]) -> dict[int, int]:
+    """Return the place of each letter of `asked`, counted over all words, among the letters of `said`.
+
+    Words that are the same are matched first, and letters in what lies between them: letters alone would as soon take
+    the first of two similar words.
+    """
+    from rapidfuzz.distance import Levenshtein
+
+    asked_edges = [0, *accumulate(map(len, asked))]
+    said_edges = [0, *accumulate(map(len, said))]
+    anchors = [(block.a, block.b, block.size) for block in Levenshtein.opcodes(asked, said).as_matching_blocks()]
+    partner: dict[int, int] = {}
+    source, target = 0, 0
+    for asked_place, said_place, size in anchors:  # the last is empty and lies at both ends
+        between = "".join(asked[source:asked_place]), "".join(said[target:said_place])
+        for block in Levenshtein.opcodes(*between).as_matching_blocks():
+            first, second = asked_edges[source] + block.a, said_edges[target] + block.b
+            partner.update({first + k: second + k for k in range(block.size)})
+        source, target = asked_place + size, said_place + size
+        offset = said_edges[said_place] - asked_edges[asked_place]
+        partner.update({k: k + offset for k in range(asked_edges[asked_place], asked_edges[source])})
+    return partner
+
+
+def _begins_earlier(partner: Mapping[int, int], owners: Sequence[int], place: int, heard_index: int) -> bool:
+    """Whether a letter of the text before `place` was heard in that word already."""
+    earlier = next((partner[k] for k in reversed(range(place)) if k in partner), None)
+    return earlier is not None and owners[earlier] == heard_index
 
 
 def _fold(word: str) -> str:
