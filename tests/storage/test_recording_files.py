@@ -17,7 +17,7 @@ from bystander.schemas.recordings import RECORDING_REASONS
 from bystander.schemas.sid import RAW_RECORDING
 from bystander.schemas.sid_config import RecordingSource
 from bystander.storage import recording_files
-from bystander.storage.recording_files import read_recordings
+from bystander.storage.recording_files import check_recordings, read_recordings
 from shared_data import find_shared
 from web_folder import serve_folder
 
@@ -303,14 +303,18 @@ def test_the_same_audio_twice_is_used_once(tmp_path: Path, save: Callable[..., P
 
 def test_nothing_to_read_is_an_error(tmp_path: Path, save: Callable[..., Path]) -> None:
     assert list(read_recordings(RecordingSource())) == []
+    check_recordings(RecordingSource())
     with pytest.raises(InputError, match="there is no such file or folder"):
         list_rows(tmp_path / "none")
+    with pytest.raises(InputError, match="there is no such file or folder"):
+        check_recordings(RecordingSource(path=str(tmp_path / "none")))
     with pytest.raises(InputError, match="no file matches this pattern"):
         list_rows(tmp_path / "*.wav")
     (tmp_path / "x.md").write_text("x")
     with pytest.raises(InputError, match=r"holds no audio file \(it has .md\)"):
         list_rows(tmp_path)
     save("x.wav")
+    check_recordings(RecordingSource(path=str(tmp_path)))
     with pytest.raises(InputError, match=r"transcripts .*: there is no such file or folder"):
         list_rows(tmp_path, transcripts=str(tmp_path / "none"))
     (tmp_path / "empty.jsonl").write_text("")

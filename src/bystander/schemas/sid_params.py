@@ -29,8 +29,8 @@ class TranscribeRecordings(Params):
     min_transcript_overlap: float = Field(0.5, ge=0, le=1)
     """Share of the transcribed time in which the channel must have speech."""
     min_transcript_contrast: float = Field(0.3, ge=-1, le=1)
-    """By how much that share must be above the share of speech in the time that is not transcribed; -1 for transcripts
-    of chosen stretches. A right transcript has 0.55 and more, one of another recording 0, by chance up to 0.3."""
+    """By how much that share must be above the share of speech in the second before and after transcribed speech; -1
+    for transcripts of chosen stretches. A right transcript has 0.5 and more, one of another recording 0 on average."""
     max_overrun_s: float = Field(0.5, ge=0, le=60)
     """How far the transcript's times may reach past the end of the audio."""
     min_words_heard: float = Field(0.5, ge=0, le=1)
