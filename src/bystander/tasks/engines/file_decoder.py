@@ -23,6 +23,7 @@ from bystander.schemas.recordings import Channels, DecodedAudio, DecodeRequest
 from bystander.schemas.sid_engine_configs import FileDecoderConfig
 from bystander.tasks.engines.audio_headers import HEAD_BYTES, is_cut_ogg, is_shortened_sphere, read_declared_audio
 from bystander.tasks.engines.ffmpeg_audio import FfmpegError, describe_version, open_with_ffmpeg
+from bystander.tasks.engines.pydub_audio import describe_program, open_with_pydub
 
 MIN_SAMPLING_RATE = 8000
 """Of telephony; what is below it has no fricatives, and no engine here is made for it."""
@@ -51,20 +52,21 @@ class FileDecoder:
     """Decodes recordings; holds no state."""
 
     def __init__(self, config: FileDecoderConfig) -> None:
-        """Raise `EngineSetupError` where libsndfile or PyAV is missing."""
+        """Raise `EngineSetupError` where libsndfile, PyAV or, where it is asked for, pydub or ffmpeg is missing."""
         try:
             import soundfile
 
-            ffmpeg = describe_version()
+            ffmpeg = describe_version() if config.ffmpeg == "pyav" else describe_program()
         except (ImportError, OSError) as exc:
             raise EngineSetupError(f"audio cannot be decoded ({exc}); run: pip install soundfile av") from exc
         self._config = config
+        self._open_with_ffmpeg = open_with_ffmpeg if config.ffmpeg == "pyav" else open_with_pydub
         self._identity = EngineIdentity(
             kind="decoder",
             name="file_decoder",
             model=f"libsndfile {soundfile.__libsndfile_version__}, ffmpeg {ffmpeg}",
             revision=_REVISION,
-            settings=(("max_duration_s", f"{config.max_duration_s:g}"),),
+            settings=(("ffmpeg", config.ffmpeg), ("max_duration_s", f"{config.max_duration_s:g}")),
         )
 
     @property
@@ -133,7 +135,7 @@ class FileDecoder:
 
     def _read_with_ffmpeg(self, local: Path, name: str, first_fault: str) -> tuple[Channels, int]:
         try:
-            with open_with_ffmpeg(str(local)) as stream:
+            with self._open_with_ffmpeg(str(local)) as stream:
                 self._check_rate(stream.sampling_rate, name)
                 samples = self._collect(stream.blocks, stream.sampling_rate, stream.channels, name)
                 _check_length(len(samples) / stream.sampling_rate, stream.declared_s, name)
