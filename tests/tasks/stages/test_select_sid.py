@@ -18,7 +18,8 @@ QUOTAS = {"beginning": 4, "middle": 6, "uninterrupted": 2}
 
 def make_table(rows):
     names = ("id", "language", "category", "recording_id", "speaker")
-    return pa.table({name: pa.array([row[at] for row in rows], pa.string()) for at, name in enumerate(names)})
+    columns = {name: pa.array([row[at] for row in rows], pa.string()) for at, name in enumerate(names)}
+    return pa.table({**columns, "synthetic": pa.array([row[0].startswith("made-") for row in rows], pa.bool_())})
 
 
 def make_turns(language, category, recordings, each, prefix=""):
@@ -77,6 +78,12 @@ def test_spreads_over_all_cells_and_speakers():
     chosen = [row for row in rows if row[0] in choose(rows).ids]
     assert set(Counter(row[3] for row in chosen).values()) == {3}
     assert max(Counter((row[3], row[4]) for row in chosen).values()) == 2
+
+
+def test_synthetic_turns_fill_up_what_real_ones_leave_open():
+    rows = make_turns("en", "middle", "p", 4) + make_turns("en", "middle", "qrstuv", 2, "made-")
+    chosen = choose(rows)
+    assert Counter(row_id.startswith("made-") for row_id in chosen.ids) == {False: 4, True: 2}
 
 
 def test_a_limit_a_recording_holds_and_is_named():

@@ -23,7 +23,7 @@ _Spans = npt.NDArray[np.int64]
 """Stretches of speech as first frames and frames after the last: shape (spans, 2)."""
 _Piece = tuple[list[Atom], _Spans]
 
-_EDGE_ABOVE_FLOOR_DB = 6.0
+_EDGE_ABOVE_FLOOR_DB = 4.0
 _EDGE_ABOVE_LEAK_DB = 6.0
 _EDGE_BELOW_LOUD_DB = 32.0
 """An edge of speech is where the level comes this near the speaker's loud frames (95th percentile), above the noise and
