@@ -89,13 +89,16 @@ class _Reading:
         self.words: list[TurnWord] = find_turn_words(text)
         self._folded = [fold_word(word.text) for word in self.words]
         self._lexicon = load_lexicon(language)
-        ends = [word.start for word in self.words[1:]] + [len(text)]
+        ends = [*(word.start for word in self.words[1:]), len(text)][: len(self.words)]
         # A word's own text may end in its mark, and the mark may stand between two words.
         tails = [_edge_marks(word.text) + text[word.end : end] for word, end in zip(self.words, ends, strict=True)]
         self._marked = [bool(_MARK.search(tail)) for tail in tails]
         self._asks = [bool(_QUESTION.search(tail)) for tail in tails]
         self._context = [fold_word(word.text) for word in find_turn_words(context)]
-        self._matched: dict[int, int] = {}
+        # How many words acknowledge from each one on, the last one first: an acknowledgement may hang on the next.
+        self._acknowledges = [0] * len(self.words)
+        for at in reversed(range(len(self.words))):
+            self._acknowledges[at] = self._measure_acknowledgement(at)
         self._echo_lengths = range(_LONGEST_ECHO[language], _SHORTEST_ECHO[language] - 1, -1)
 
     def find_break(self) -> int | None:
@@ -112,16 +115,11 @@ class _Reading:
         """Return where the acknowledgements end, or None if they take the whole turn."""
         at = 0
         while at < len(self.words):
-            length = self._match_acknowledgement(at) or self._match_echo(at)
+            length = self._acknowledges[at] or self._match_echo(at)
             if not length:
                 return at
             at += length
         return None
-
-    def _match_acknowledgement(self, at: int) -> int:
-        if at not in self._matched:
-            self._matched[at] = self._measure_acknowledgement(at)
-        return self._matched[at]
 
     def _measure_acknowledgement(self, at: int) -> int:
         blocked = self._match(self._lexicon.blockers, at)
@@ -139,7 +137,7 @@ class _Reading:
         """Whether an acknowledgement may end before word `at`."""
         if at == len(self.words) or self._marked[at - 1] or self._match(openers, at):
             return True
-        return bool(self._match_acknowledgement(at))
+        return bool(self._acknowledges[at])
 
     def _match_echo(self, at: int) -> int:
         """Return how many words, up to a mark or the end, repeat the other speaker's, and ask nothing."""
