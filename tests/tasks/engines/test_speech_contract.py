@@ -205,7 +205,7 @@ def test_kokoro_without_mandarin_is_the_engine_that_it_was(engine: SpeechEngine)
 
 
 def test_kokoro_durations_become_word_times() -> None:
-    # Symbols of four words, in frames of 25 ms: a b , _ c d _ e f g . and a pad on either side; "f" follows "e" at once.
+    # Symbols of four words, in frames of 25 ms: a b , _ c d _ e f g . and a pad on either side; f follows e at once.
     durations = np.array([8, 2, 3, 4, 4, 2, 2, 1, 3, 2, 2, 6, 3])
     spans = [("ab,", 0, 2), ("cd", 4, 6), ("e", 7, 8), ("fg.", 8, 10)]
     words = tuple(WordSpan(*span) for span in spans)

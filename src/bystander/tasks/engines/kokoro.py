@@ -42,8 +42,8 @@ STYLE_SPREAD = 12
 SAMPLES_PER_FRAME: Final = 600
 """25 ms: the durations that the network gives its symbols are whole frames of this length."""
 
-# How late a word's first symbol is against its first sound, measured by benchmarks/word_time_accuracy.py on 105 clips of
-# six voices. Spaces and marks between words have frames, but without a pause no sound: they are the next word's.
+# How late a word's first symbol is against its first sound, measured by benchmarks/word_time_accuracy.py on 105 clips
+# of six voices. Spaces and marks between words have frames, but without a pause no sound: they are the next word's.
 LATE_AFTER_PAUSE_S: Final = 0.06
 LATE_WITHIN_S: Final = 0.04
 """Of a Chinese character right after another, with no symbol between."""
@@ -222,7 +222,7 @@ def time_words(
 
 
 def _find_start(symbol_s: float, before_s: float | None) -> float:
-    """Return when a word begins whose first symbol does at `symbol_s` and the last one of the word before ended then."""
+    """Return when a word begins, from when its first symbol does and the last symbol of the word before ended."""
     if before_s is None or symbol_s - before_s > PAUSE_FROM_S:
         return symbol_s - LATE_AFTER_PAUSE_S
     return before_s - LATE_AFTER_MARK_S if before_s < symbol_s else symbol_s - LATE_WITHIN_S
