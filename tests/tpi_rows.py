@@ -39,6 +39,8 @@ def _fill(column: pa.Field, row: Mapping[str, Any], index: int) -> Any:
         return _FILLERS[column.name]
     if pa.types.is_list(column.type):
         return []
+    if pa.types.is_boolean(column.type):
+        return False
     return "x" if pa.types.is_string(column.type) else 1
 
 

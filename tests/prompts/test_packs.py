@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bystander.prompts.load import MAX_FILE_BYTES, list_packs, load_pack
+from bystander.prompts.files import MAX_FILE_BYTES
+from bystander.prompts.load import list_packs, load_pack
 from bystander.prompts.render import MAX_PROMPT_CHARACTERS
 from bystander.schemas.errors import PackError
 from bystander.schemas.taxonomy import load_taxonomy

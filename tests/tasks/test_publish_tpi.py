@@ -11,7 +11,8 @@ import pytest
 from bystander.schemas.config import load_config
 from bystander.schemas.engines import EngineIdentity
 from bystander.schemas.tpi import CHECKED
-from bystander.tasks.publish_tpi import StageRuns, digest_content, interleave
+from bystander.tasks.build_rejects import StageRuns
+from bystander.tasks.publish_tpi import digest_content, interleave
 
 
 def digest(revision: str = "1", pack: str = "p", taxonomy: str = "t", others: str = "o") -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
 from bystander.schemas.tpi_params import TpiTargets
 from bystander.storage.build_manifest import BuildManifest, Quota
-from bystander.tasks.publish_tpi import StageRuns
+from bystander.tasks.build_rejects import StageRuns
 from bystander.tasks.stages.select_quotas import Selection
 
 

@@ -12,15 +12,17 @@ import pyarrow as pa
 from prefect import flow
 
 from bystander.flows.flow_runs import run_flow
+from bystander.flows.harvest import Harvest
 from bystander.flows.prefect_listener import PrefectListener
 from bystander.flows.tpi_build import BuildOutcome, TpiBuild, run_tpi_build
-from bystander.flows.tpi_harvest import Harvest
+from bystander.flows.tpi_harvest import RowHarvest
 from bystander.schemas.config import TpiBenchConfig
 from bystander.schemas.identity import digest_json
 from bystander.schemas.tpi import CHECKED, JANUS_TEST, TPI_TEST, VOICED
 from bystander.storage.build_manifest import BuildKind
+from bystander.tasks.build_rejects import SetAside
 from bystander.tasks.environment import StageEnvironment
-from bystander.tasks.publish_tpi import SELECTION, TEXT_SELECTION, SetAside, TpiRows
+from bystander.tasks.publish_tpi import SELECTION, TEXT_SELECTION, TpiRows
 from bystander.tasks.stages import SPEECH_STAGES, TEXT_STAGES
 from bystander.tasks.stages.build_hard_negatives import name_hard_negative
 from bystander.tasks.stages.select_bench import select_bench
@@ -60,7 +62,7 @@ class _BenchBuild(TpiBuild[TpiBenchConfig]):
 
     def __init__(self, config: TpiBenchConfig, environment: StageEnvironment, listener: PrefectListener) -> None:
         super().__init__(config, environment, listener)
-        self.pairs = Harvest(SPEECH_STAGES)
+        self.pairs = RowHarvest(SPEECH_STAGES)
         self._spoken_by_two: set[str] = set()
         self._spoken_by_one: set[str] = set()
         self._first_with: dict[str, str] = {}  # transcript to the first row that says it

@@ -15,8 +15,9 @@ from bystander.flows.tpi_build import BuildOutcome, TpiBuild, run_tpi_build
 from bystander.schemas.config import TpiTrainConfig
 from bystander.schemas.tpi import CHECKED, VOICED
 from bystander.storage.build_manifest import BuildKind
+from bystander.tasks.build_rejects import SetAside
 from bystander.tasks.environment import StageEnvironment
-from bystander.tasks.publish_tpi import SELECTION, SetAside, TpiRows, interleave
+from bystander.tasks.publish_tpi import SELECTION, TpiRows, interleave
 from bystander.tasks.stages import PAIR_STAGES
 from bystander.tasks.stages.select_quotas import Missing, Selection, find_missing, select_quotas
 

@@ -31,7 +31,7 @@ from bystander.tasks.stages.strata import choose_scenarios
 if TYPE_CHECKING:
     from bystander.tasks.environment import StageEnvironment
 
-_NOT_IN_STORE = frozenset({"openai"})
+NOT_IN_STORE = frozenset({"openai"})
 """Engines whose model is another machine's."""
 _CONNECT_TIMEOUT_S = 10.0
 
@@ -148,5 +148,5 @@ def check_endpoint(base_url: str, what: str = "text engine") -> None:
 def _list_models(engines: EngineConfigs) -> Iterator[str]:
     for role in type(engines).model_fields:
         engine = getattr(engines, role)
-        if engine is not None and engine.engine not in _NOT_IN_STORE and hasattr(engine, "model"):
+        if engine is not None and engine.engine not in NOT_IN_STORE and hasattr(engine, "model"):
             yield engine.model

@@ -15,9 +15,10 @@ import pyarrow as pa
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
 from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build
 from bystander.flows.flow_runs import run_with_repairs
+from bystander.flows.harvest import Harvest
 from bystander.flows.listeners import current_listener
 from bystander.flows.prefect_listener import PrefectListener
-from bystander.flows.tpi_harvest import Harvest
+from bystander.flows.tpi_harvest import QueryHarvest, RowHarvest
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.errors import BuildError, InputError
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
@@ -26,8 +27,9 @@ from bystander.storage.build_manifest import BuildKind, BuildManifest
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
 from bystander.storage.query_files import read_queries
+from bystander.tasks.build_rejects import StageRuns
 from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
-from bystander.tasks.publish_tpi import StageRuns, TpiRows, digest_content, find_published, publish_tpi
+from bystander.tasks.publish_tpi import TpiRows, digest_content, find_published, publish_tpi
 from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, list_stages_needed
 from bystander.tasks.stages.plan_candidates import (
     Progress,
@@ -67,9 +69,9 @@ class TpiBuild(ABC, Generic[Config]):
         self.environment = environment
         self.listener = listener
         disjoint = bool(config.disjoint_from)
-        self.queries = Harvest(QUERY_STAGES)
-        self.rows = Harvest(list_stages_needed(self.row_stages, disjoint))
-        self.singles = Harvest(HARD_NEGATIVE_STAGES)
+        self.queries = QueryHarvest(QUERY_STAGES)
+        self.rows = RowHarvest(list_stages_needed(self.row_stages, disjoint))
+        self.singles = RowHarvest(HARD_NEGATIVE_STAGES)
         self.scenarios = [item.key for item in choose_scenarios(config.stages.draw_scenarios, environment.taxonomy)]
         self.waves = 0
         self._drawn: Counter[str] = Counter()

@@ -88,8 +88,8 @@ def choose_samples(rows: pa.Table, count: int) -> list[str]:
         # Each label begins elsewhere in the taxonomy, so that few rows show many scenarios.
         first = index * len(scenarios) // len(queues)
         turns = list(scenarios.values())
-        orders.append(_interleave(turns[first:] + turns[:first]))
-    return _interleave(orders)[:count]
+        orders.append(interleave(turns[first:] + turns[:first]))
+    return interleave(orders)[:count]
 
 
 def describe_reject(row: Mapping[str, Any]) -> RejectExample:
@@ -231,6 +231,7 @@ def _draw_histograms(rows: pa.Table) -> list[Markup]:
     return [chart for chart in charts if chart]
 
 
-def _interleave(queues: Sequence[Sequence[str]]) -> list[str]:
+def interleave(queues: Sequence[Sequence[str]]) -> list[str]:
+    """Return the first of each queue, then the second of each, and so on."""
     longest = max((len(queue) for queue in queues), default=0)
     return [queue[i] for i in range(longest) for queue in queues if i < len(queue)]

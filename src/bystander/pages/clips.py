@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ def describe_clips(rows: pa.Table) -> list[dict[str, Any]]:
                 **{name: value for name, value in row.items() if name != "audio"},
                 "player": player,
                 "wave": draw_waveform(audio, row["segments"], label),
-                "numbers": _list_numbers(row),
+                "numbers": list_numbers(row, _NUMBERS),
             }
         )
     return described
@@ -45,18 +45,21 @@ def shorten_text(text: str, most: int = 300) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _list_numbers(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    formats = (
-        ("Duration", "duration_s", "{:.2f} s"),
-        ("Offset asked", "offset_asked_s", "{:+.2f} s"),
-        ("Overlap", "overlap_s", "{:.2f} s"),
-        ("Level difference", "loudness_difference_db", "{:+.1f} dB"),
-        ("WER, primary", "primary_wer", "{:.2f}"),
-        ("WER, third party", "third_party_wer", "{:.2f}"),
-        ("Similarity, tracks", "track_similarity", "{:.2f}"),
-        ("Similarity, mixture", "mixture_similarity", "{:.2f}"),
-        ("Realism", "realism_score", "{:.2f}"),
-        ("Label score", "label_score", "{:.2f}"),
-        ("Ambiguity", "ambiguity_score", "{:.1f}"),
-    )
+def list_numbers(row: Mapping[str, Any], formats: Sequence[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """Return name and formatted value of a row's figures that are not null; `formats` are name, column and format."""
     return [(name, text.format(row[column])) for name, column, text in formats if row.get(column) is not None]
+
+
+_NUMBERS = (
+    ("Duration", "duration_s", "{:.2f} s"),
+    ("Offset asked", "offset_asked_s", "{:+.2f} s"),
+    ("Overlap", "overlap_s", "{:.2f} s"),
+    ("Level difference", "loudness_difference_db", "{:+.1f} dB"),
+    ("WER, primary", "primary_wer", "{:.2f}"),
+    ("WER, third party", "third_party_wer", "{:.2f}"),
+    ("Similarity, tracks", "track_similarity", "{:.2f}"),
+    ("Similarity, mixture", "mixture_similarity", "{:.2f}"),
+    ("Realism", "realism_score", "{:.2f}"),
+    ("Label score", "label_score", "{:.2f}"),
+    ("Ambiguity", "ambiguity_score", "{:.1f}"),
+)

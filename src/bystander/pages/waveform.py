@@ -10,7 +10,7 @@ import numpy as np
 import soundfile
 from markupsafe import Markup
 
-_WIDTH, _HEIGHT = 1000, 100
+WIDTH, HEIGHT = 1000, 100
 _BUCKETS = 400
 _CLASSES = {(False, False): "nobody", (True, False): "primary", (False, True): "third", (True, True): "both"}
 
@@ -25,11 +25,11 @@ def draw_waveform(audio: bytes, segments: Sequence[Mapping[str, Any]], label: st
     """
     samples, rate = soundfile.read(io.BytesIO(audio), dtype="float32", always_2d=True)
     duration_s = max(len(samples) / rate, 1e-3)
-    times, low, high = _find_envelope(samples[:, 0], rate)
+    times, low, high = find_envelope(samples[:, 0], rate)
     speaking = [_CLASSES[_is_speaking("primary", t, segments), _is_speaking("third_party", t, segments)] for t in times]
     paths = Markup("").join(
-        Markup('<path class="{}" d="{}"/>').format(kind, _draw_run(times[run], low[run], high[run], duration_s))
-        for kind, run in _split_runs(speaking)
+        Markup('<path class="{}" d="{}"/>').format(kind, draw_run(times[run], low[run], high[run], duration_s))
+        for kind, run in split_runs(speaking)
     )
     return Markup(
         '<div class="wave"><div class="picture">{bands}'
@@ -37,16 +37,16 @@ def draw_waveform(audio: bytes, segments: Sequence[Mapping[str, Any]], label: st
         '<div class="lanes" aria-hidden="true">{lanes}</div><div class="seconds" aria-hidden="true">{ticks}</div></div>'
     ).format(
         bands=_draw_overlaps(segments, duration_s),
-        w=_WIDTH,
-        h=_HEIGHT,
+        w=WIDTH,
+        h=HEIGHT,
         label=label,
         paths=paths,
         lanes=_draw_lanes(segments, duration_s),
-        ticks=_draw_seconds(duration_s),
+        ticks=draw_seconds(duration_s),
     )
 
 
-def _find_envelope(samples: np.ndarray, rate: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def find_envelope(samples: np.ndarray, rate: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return bucket centres in seconds and the lowest and highest sample of each, scaled to a peak of 1."""
     edges = np.linspace(0, len(samples), min(_BUCKETS, max(len(samples), 1)) + 1).astype(int)
     starts = edges[:-1]
@@ -62,7 +62,7 @@ def _is_speaking(speaker: str, time_s: float, segments: Sequence[Mapping[str, An
     return any(s["speaker"] == speaker and s["start_s"] <= time_s < s["end_s"] for s in segments)
 
 
-def _split_runs(kinds: Sequence[str]) -> Iterator[tuple[str, slice]]:
+def split_runs(kinds: Sequence[str]) -> Iterator[tuple[str, slice]]:
     """Yield runs of equal kinds; each reaches one bucket into the next, so that the shape has no gaps."""
     start = 0
     for at in range(1, len(kinds) + 1):
@@ -71,9 +71,10 @@ def _split_runs(kinds: Sequence[str]) -> Iterator[tuple[str, slice]]:
             start = at
 
 
-def _draw_run(times: np.ndarray, low: np.ndarray, high: np.ndarray, duration_s: float) -> str:
-    x = times / duration_s * _WIDTH
-    half = _HEIGHT / 2
+def draw_run(times: np.ndarray, low: np.ndarray, high: np.ndarray, duration_s: float) -> str:
+    """Return the outline of a stretch of an envelope as an SVG path in a box of `WIDTH` by `HEIGHT`."""
+    x = times / duration_s * WIDTH
+    half = HEIGHT / 2
     # Half a unit keeps silence visible as a line.
     top = half - np.maximum(high, 0) * (half - 2) - 0.5
     bottom = half - np.minimum(low, 0) * (half - 2) + 0.5
@@ -109,7 +110,8 @@ def _draw_lanes(segments: Sequence[Mapping[str, Any]], duration_s: float) -> Mar
     return lanes
 
 
-def _draw_seconds(duration_s: float) -> Markup:
+def draw_seconds(duration_s: float) -> Markup:
+    """Return the labels of a time axis as HTML."""
     step = next(s for s in (1, 2, 5, 10, 30, 60, 600) if duration_s / s <= 8 or s == 600)
     ticks = [step * i for i in range(int(duration_s / step) + 1)]
     return Markup("").join(

@@ -11,22 +11,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jinja2 import Template
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-from pydantic import ValidationError
 
+from bystander.prompts.files import check_answers_differ, check_reply_schema, parse_manifest, read_pack_file
 from bystander.prompts.manifest import PROMPT_VARIABLES, PackManifest, TaskManifest
 from bystander.prompts.render import compile_template, render_messages
 from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.packs import PackClass
-from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, NO, TASKS, TWO_OPTION_TASKS, YES, TextTask
+from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, NO, TASKS, TWO_OPTION_TASKS, YES
 
 MANIFEST_NAME = "pack.yaml"
-MAX_FILE_BYTES = 64 * 1024
 
 
 class LoadedPack:
@@ -129,7 +125,7 @@ def load_pack(source: str) -> LoadedPack:
 
 def _load_folder(folder: Path, label: str) -> LoadedPack:
     where = f"pack {label}"
-    files = {MANIFEST_NAME: _read_file(folder, MANIFEST_NAME, where)}
+    files = {MANIFEST_NAME: read_pack_file(folder, MANIFEST_NAME, where)}
     manifest = _parse_manifest(files[MANIFEST_NAME], where)
     _check_tasks(manifest, where)
     templates: dict[str, Template] = {}
@@ -140,7 +136,7 @@ def _load_folder(folder: Path, label: str) -> LoadedPack:
         if unknown := sorted(variables - PROMPT_VARIABLES[task]):
             known = ", ".join(sorted(PROMPT_VARIABLES[task]))
             raise PackError(f"{field}.variables: {', '.join(unknown)} is not given to this task, which has {known}")
-        files[entry.template] = _read_file(folder, entry.template, f"{field}.template")
+        files[entry.template] = read_pack_file(folder, entry.template, f"{field}.template")
         sources[task] = files[entry.template]
         templates[task] = compile_template(sources[task], variables, f"{where}: {entry.template}")
     digest = hashlib.sha256()
@@ -149,37 +145,8 @@ def _load_folder(folder: Path, label: str) -> LoadedPack:
     return LoadedPack(manifest, templates, sources, digest.hexdigest())
 
 
-def _read_file(folder: Path, name: str, where: str) -> str:
-    root = folder.resolve()
-    path = (folder / name).resolve()
-    if not path.is_relative_to(root):
-        raise PackError(f"{where}: {name}: lies outside the pack's folder")
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as exc:
-        raise PackError(f"{where}: {name}: cannot be read ({exc.strerror})") from exc
-    if len(raw) > MAX_FILE_BYTES:
-        raise PackError(f"{where}: {name}: is larger than {MAX_FILE_BYTES} bytes")
-    try:
-        return raw.decode("utf-8").replace("\r\n", "\n")
-    except UnicodeDecodeError as exc:
-        raise PackError(f"{where}: {name}: is not UTF-8 text") from exc
-
-
 def _parse_manifest(text: str, where: str) -> PackManifest:
-    try:
-        # A few nested aliases can stand for gigabytes.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
-            raise PackError(f"{where}: {MANIFEST_NAME}: YAML aliases are not allowed")
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as exc:
-        raise PackError(f"{where}: {MANIFEST_NAME}: is not valid YAML ({exc})") from exc
-    try:
-        return PackManifest.model_validate(data)
-    except ValidationError as exc:
-        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in exc.errors())
-        raise PackError(f"{where}: {MANIFEST_NAME}: {faults}") from exc
+    return parse_manifest(PackManifest, text, f"{where}: {MANIFEST_NAME}")
 
 
 def _check_tasks(manifest: PackManifest, where: str) -> None:
@@ -191,7 +158,7 @@ def _check_tasks(manifest: PackManifest, where: str) -> None:
         raise PackError(f"{where}: {MANIFEST_NAME}: tasks: {', '.join(missing)} missing")
     for name, entry in manifest.tasks.items():
         field = f"{where}: {MANIFEST_NAME}: tasks.{name}"
-        _check_reply_schema(entry.reply_schema, known[name], field)
+        check_reply_schema(entry.reply_schema, known[name], field)
         _check_answers(entry.answers, name, field)
 
 
@@ -200,51 +167,4 @@ def _check_answers(answers: tuple[str, str] | None, task: str, where: str) -> No
         return
     if task not in TWO_OPTION_TASKS:
         raise PackError(f"{where}.answers: only {' and '.join(sorted(TWO_OPTION_TASKS))} are asked for one of two")
-    first, second = (answer.strip() for answer in answers)
-    if not first or not second or first[0].casefold() == second[0].casefold():
-        # Options are told apart by the first token of the answer.
-        raise PackError(f"{where}.answers: {answers[0]!r} and {answers[1]!r} must begin with different characters")
-
-
-def _check_reply_schema(schema: Mapping[str, Any] | None, task: TextTask, where: str) -> None:
-    keys = (*task.reply, *(("score",) if task.score else ()))
-    if not keys:
-        if schema is not None:
-            raise PackError(f"{where}.reply_schema: this task is scored by options and takes no schema")
-        return
-    if schema is None:
-        raise PackError(f"{where}.reply_schema: missing; the reply has the fields {', '.join(keys)}")
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as exc:
-        raise PackError(f"{where}.reply_schema: is no JSON schema ({exc.message})") from exc
-    properties = schema.get("properties", {})
-    for key in task.reply:
-        if key not in schema.get("required", ()) or properties.get(key, {}).get("type") != "string":
-            raise PackError(f"{where}.reply_schema: needs a required property {key!r} of type string")
-        if "maxLength" not in properties[key]:
-            raise PackError(f"{where}.reply_schema.properties.{key}: needs a maxLength, so that a reply ends")
-    if task.score:
-        _check_score(schema, task.score, where)
-
-
-def _check_score(schema: Mapping[str, Any], bounds: tuple[int, int], where: str) -> None:
-    """Hold the schema of a verdict to its scale, and to reasons that come before what follows from them."""
-    lowest, highest = bounds
-    properties = schema["properties"]
-    score = properties.get("score", {})
-    if "score" not in schema.get("required", ()) or score.get("type") != "integer":
-        raise PackError(f"{where}.reply_schema: needs a required property 'score' of type integer")
-    scale = [*range(lowest, highest + 1)]
-    if "enum" in score:
-        fits = sorted(map(repr, score["enum"])) == sorted(map(repr, scale))
-    else:
-        fits = (score.get("minimum"), score.get("maximum")) == bounds
-    if not fits:
-        raise PackError(
-            f"{where}.reply_schema.properties.score: give it minimum {lowest} and maximum {highest}, or enum {scale}"
-        )
-    if list(properties).index("score") < list(properties).index("rationale"):
-        raise PackError(
-            f"{where}.reply_schema.properties: 'rationale' comes before 'score', so that reasons come first"
-        )
+    check_answers_differ(answers, where)

@@ -53,12 +53,14 @@ class AlignmentReply:
     """Exactly one entry a word of the request, in order: starts do not fall, ends lie after starts, all in the clip.
 
     Times have the aligner's constant bias taken out. `is_fallback` says that the words were not force-aligned: they
-    are the times that a recogniser gave, matched to the text.
+    are the times that a recogniser gave, matched to the text. `aligner` names the aligner that was chosen for this
+    request, where one stands for several; None means the one that was asked.
     """
 
     words: tuple[AlignedWord, ...]
     score: float | None = None
     is_fallback: bool = False
+    aligner: str | None = None
 
 
 ALIGNER_REASONS = frozenset(

@@ -11,7 +11,14 @@ class DetectorStream(Protocol):
     """One clip as a detector hears it. It knows nothing of what is still to come."""
 
     def accept(self, chunk: Samples) -> bool:
-        """Hear one more chunk of `chunk_samples` samples (the last may be shorter); True to stop now."""
+        """Hear one more chunk of `chunk_samples` samples (the last may be shorter); True to stop now.
+
+        It may be fed on after it said so: it says of each chunk whether it would stop there, so that a policy over
+        several chunks can be laid around it.
+
+        Raises:
+            EngineError: the detector failed.
+        """
         ...
 
 

@@ -28,6 +28,7 @@ EngineRole = Literal[
     "verifier",
     "candidate",
     "decoder",
+    "vad",
     "tagger",
     "second_tagger",
     "aligner",
@@ -35,8 +36,9 @@ EngineRole = Literal[
     "detector",
 ]
 """What an engine is used for: `writer` writes texts, `judge` filters and scores them (it may be a reasoning model);
-`candidate` is a system that is evaluated. Of SID: `decoder` reads recordings, `tagger` and `second_tagger` find the
-word with new intent in a turn, `aligner` and `second_aligner` when it is said; `detector` is what is evaluated."""
+`candidate` is a system that is evaluated. Of SID: `decoder` reads recordings, `vad` finds speech in them, `tagger` and
+`second_tagger` find the word with new intent in a turn, `aligner` and `second_aligner` when it is said; `detector` is
+what is evaluated."""
 
 
 @dataclass(frozen=True, slots=True)

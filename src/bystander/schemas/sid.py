@@ -294,3 +294,16 @@ SID_FINAL = pa.schema(
     ]
 )
 """A row of a published SID shard."""
+
+SID_CLIP = pa.schema(
+    [
+        _text("id"),
+        pa.field("audio", AUDIO, nullable=False),
+        pa.field("sampling_rate", pa.int32(), nullable=False),
+        _number("duration_s"),
+    ]
+)
+"""A clip as a detector is given it: nothing of what is known about it."""
+
+SID_DETECTED = _extend(SID_CLIP, _number("stop_time_s", nullable=True))
+"""After `detect_breaks`: when the detector stopped, from the start of the clip; null where it never did."""

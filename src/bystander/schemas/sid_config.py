@@ -52,6 +52,9 @@ class NoiseSource(Params):
     """Generated kinds that fill up what the folders leave open."""
     licence: str | None = None
     """Licence of the folders' files."""
+    skip_categories: tuple[str, ...] = ("breathing", "coughing", "crying_baby", "laughing", "sneezing", "snoring")
+    """Categories of ESC-50, or subfolders of other folders, that are left out: by default, sounds of people's voices.
+    Keep `breathing` where such clips are to be told from speech too."""
 
 
 class SidTargets(Params):
@@ -64,6 +67,8 @@ class SidTargets(Params):
     """Rows of each category a language; the SID paper, Table I."""
     silence: Rows = 300
     noise: Rows = 200
+    max_per_recording: int | None = Field(None, ge=1)
+    """Most turns of one recording; null spreads them as evenly as the quotas allow, without a limit."""
 
     @model_validator(mode="after")
     def _categories_are_known(self) -> SidTargets:
@@ -78,7 +83,8 @@ class SidTargets(Params):
 class SidConfig(Params):
     """All that decides a SID build.
 
-    `partition_rows`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
+    `partition_rows`, `partition_recordings`, `workers` and the `SPEED_ONLY` fields of engines change its speed only,
+    never a row.
     """
 
     profile: str = "custom"
@@ -96,6 +102,8 @@ class SidConfig(Params):
     stages: SidStages = SidStages()
     engines: SidEngines
     partition_rows: PartitionRows = 64
+    partition_recordings: PartitionRows = 4
+    """Recordings, which are long, in one partition."""
     workers: Workers = 2
     surplus: float = Field(1.3, ge=1, le=100)
     """Conversations made for each row still missing, beyond what the measured yield asks for."""
@@ -105,7 +113,7 @@ class SidConfig(Params):
 
     def content_digest(self) -> str:
         """Return a digest of what decides the rows."""
-        outside = {"build", "store", "workers", "partition_rows", "report_rows", "engines"}
+        outside = {"build", "store", "workers", "partition_rows", "partition_recordings", "report_rows", "engines"}
         engines = {
             role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
             for role in type(self.engines).model_fields

@@ -26,7 +26,8 @@ class FileDecoderConfig(EngineConfig):
     """libsndfile, and ffmpeg for what it cannot read."""
 
     engine: Literal["file_decoder"] = "file_decoder"
-    max_duration_s: float = Field(6 * 3600.0, gt=0)
+    max_duration_s: float = Field(2 * 3600.0, gt=0, le=24 * 3600)
+    """A longer recording is refused: at 48 kHz, each hour of two channels takes 1.4 GB of memory while it is read."""
 
 
 class FakeDecoderConfig(EngineConfig):
@@ -36,6 +37,21 @@ class FakeDecoderConfig(EngineConfig):
 
 
 DecoderConfig = Annotated[FileDecoderConfig | FakeDecoderConfig, Field(discriminator="engine")]
+
+# ---- voice activity ------------------------------------------------------------------------------------------
+
+
+class SileroVadConfig(EngineConfig):
+    """Silero VAD 6, the ONNX model in faster-whisper's wheel (MIT)."""
+
+    engine: Literal["silero"] = "silero"
+    threshold: float = Field(0.5, gt=0, lt=1)
+    """Probability from which a stretch of 32 ms begins speech; it ends below 0.15 less."""
+    min_pause_s: float = Field(0.1, ge=0, le=10)
+    """Shorter pauses do not end a span."""
+
+
+VadConfig = SileroVadConfig
 
 # ---- alignment -----------------------------------------------------------------------------------------------
 
@@ -153,6 +169,8 @@ class SidEngines(Params):
     """One engine a role. `writer` (the tagger where it is null) and `speech` are for embedded conversations only."""
 
     decoder: DecoderConfig = FileDecoderConfig()
+    vad: VadConfig | None = SileroVadConfig()
+    """Null finds speech by its energy alone."""
     recogniser: RecogniserConfig | None = None
     tagger: TaggerConfig
     second_tagger: TaggerConfig | None = None
@@ -164,6 +182,7 @@ class SidEngines(Params):
 
 SID_ROLES: tuple[EngineRole, ...] = (
     "decoder",
+    "vad",
     "recogniser",
     "tagger",
     "second_tagger",

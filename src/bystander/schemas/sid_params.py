@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Literal
+
+from pydantic import Field, model_validator
 
 from bystander.schemas.stages import Params
 
@@ -23,12 +25,34 @@ class TranscribeRecordings(Params):
 
 
 class WriteConversations(Params):
-    """`write_conversations`: scripts of an assistant that talks and a user who overlaps it."""
+    """`write_conversations`: scripts of an assistant that talks and a user who overlaps it.
+
+    Lengths are in words; a Chinese character counts for 0.6 of one.
+    """
 
     max_attempts: int = Field(3, ge=1, le=10)
     temperature: float = Field(0.8, ge=0, le=2)
     top_p: float = Field(0.9, gt=0, le=1)
     max_tokens: int = Field(200, ge=16)
+    guided_backchannels: bool = True
+    """Whether the writer chooses among a few backchannels drawn from the lexicon: small models take the same always."""
+    assistant_words: tuple[int, int] = (12, 45)
+    """Fewest and most words of the assistant: it must still be talking when the user has begun."""
+    substance_words: tuple[int, int] = (2, 20)
+    joined_share: float = Field(0.3, ge=0, le=1)
+    """Share of `middle` rows whose backchannel and substance are spoken as one utterance, with no pause placed."""
+    gap_s: tuple[float, float] = (0.15, 0.8)
+    """Shortest and longest pause between backchannel and substance in the others, drawn evenly."""
+    max_example_overlap: float = Field(0.8, gt=0, le=1)
+    """Share of a text's words that may come from one text of the prompt's examples."""
+
+    @model_validator(mode="after")
+    def _ranges_ascend(self) -> WriteConversations:
+        for name in ("assistant_words", "substance_words", "gap_s"):
+            lowest, highest = getattr(self, name)
+            if not 0 <= lowest <= highest:
+                raise ValueError(f"{name}: give two numbers from 0 on, the smaller first, not {lowest}, {highest}")
+        return self
 
 
 class SpeakConversations(Params):
@@ -43,25 +67,55 @@ class FindTurns(Params):
     max_pause_s: float = Field(0.5, ge=0, le=10)
     """Speech of one speaker with pauses up to this long is one turn."""
     min_overlap_s: float = Field(0.1, gt=0, le=10)
+    """Least time in which both speak."""
+    min_lead_s: float = Field(0.1, ge=0, le=10)
+    """The other must have spoken this long before: who came first is not known more finely."""
+    max_backchannel_s: float = Field(1.0, ge=0, le=10)
+    """A turn of the other up to this long, begun inside this speaker's last turn, is listening: who then goes on has
+    not interrupted it."""
+    transcript_slack_s: float = Field(0.3, ge=0, le=5)
+    """Speech this far from the times of the transcript is still that of its words."""
     margin_s: float = Field(0.3, ge=0, le=5)
     """Kept on either side of a turn, where the neighbouring turns leave room."""
     min_turn_s: float = Field(0.2, gt=0, le=60)
     max_turn_s: float = Field(30.0, gt=0, le=600)
+    min_silence_s: float = Field(0.5, gt=0, le=60)
+    """Shortest near-silent stretch that is noted."""
+    silence_above_floor_db: float = Field(6.0, ge=0, le=40)
+    """Near-silence is no louder than the channel's noise floor and this."""
+    max_silence_dbfs: float = Field(-35.0, ge=-96, le=0)
+    """Stretches louder than this are no silence, however loud the channel's noise is."""
 
 
 class TagBreaks(Params):
-    """`tag_breaks`: the first word with new intent."""
+    """`tag_breaks`: the first word with new intent.
 
+    `method` is how a tagger is asked. `json` has it name the word, which large models do well. `options` asks, for
+    growing beginnings of the turn, whether new intent has begun, and takes the position that the probabilities fit
+    best: for small models, whose log-probabilities know more than their answers.
+    """
+
+    method: Literal["json", "options"] = "json"
     samples: int = Field(1, ge=1, le=15)
     """Votes of each tagger, with seeds of their own."""
-    min_agreement: float = Field(0.5, ge=0, le=1)
-    """Rows whose votes agree less than this on the tag are rejected as `taggers_disagree`."""
+    min_agreement: float = Field(0.51, ge=0, le=1)
+    """Rows whose tag has a smaller share of the votes are rejected as `taggers_disagree`: by default, ties too."""
     max_attempts: int = Field(3, ge=1, le=10)
     """Tries of one vote with a new seed while the reply names a word that is not there."""
     max_words: int = Field(60, ge=1, le=500)
     temperature: float = Field(0.0, ge=0, le=2)
     top_p: float = Field(1.0, gt=0, le=1)
     max_tokens: int = Field(64, ge=8)
+    new_intent_threshold: float = Field(0.5, gt=0, lt=1)
+    """With `options`: probability at which a tagger is taken to say that new intent has begun."""
+
+    @model_validator(mode="after")
+    def _samples_can_differ(self) -> TagBreaks:
+        if self.samples > 1 and self.method == "options":
+            raise ValueError("samples: the method options measures probabilities, the same every time; give 1")
+        if self.samples > 1 and self.temperature == 0:
+            raise ValueError("samples: at temperature 0 all votes of a tagger are the same; raise the temperature")
+        return self
 
 
 class AlignWords(Params):
@@ -70,16 +124,19 @@ class AlignWords(Params):
     allow_fallback: bool = True
     """Whether rows may have a recogniser's word times, which are marked as such, where no aligner has the language."""
     max_disagreement_s: float | None = Field(None, gt=0, le=10)
-    """With a second aligner: most seconds by which the two may differ on the start of the break word."""
+    """With a second aligner: most seconds by which the two may differ on the start of the break word (on the start of
+    any word where none breaks). Null keeps all rows and stores the difference."""
+    max_distance_from_speech_s: float = Field(0.3, ge=0, le=10)
+    """Most seconds between a word and the nearest speech that the turn's channel shows."""
 
 
 class PlaceBreaks(Params):
     """`place_breaks`: break time and category."""
 
     max_distance_from_speech_s: float = Field(0.15, ge=0, le=5)
-    """A break farther from the speech that the channel's energy shows than this is no break."""
+    """Longest time from a break to the next speech: the word that it stands before must then be heard."""
     beginning_within_s: float = Field(0.5, ge=0, le=5)
-    """A break with no word before it counts as `beginning` up to this long after the turn's first speech."""
+    """A break with no word before it is at the turn's start up to this long after the turn's first speech."""
 
 
 class MakeNoiseClips(Params):
@@ -89,8 +146,25 @@ class MakeNoiseClips(Params):
     silence_s: float = Field(10.0, gt=0, le=600)
     """Length of a silence clip; 10 s in the SID paper, II-C."""
     crossfade_s: float = Field(0.02, ge=0, le=1)
+    min_piece_s: float = Field(0.5, gt=0, le=60)
+    """Shortest near-silent stretch that a silence clip may hold, the last of it apart."""
     generated_s: tuple[float, float] = (5.0, 20.0)
     """Shortest and longest generated noise clip."""
+    generated_dbfs: tuple[float, float] = (-45.0, -25.0)
+    """RMS level of generated noise: from a quiet room to what nearly drowns speech, which lies about -26 dBFS."""
+    min_file_s: float = Field(0.5, gt=0, le=60)
+    max_file_s: float = Field(60.0, gt=0, le=3600)
+    """Longer files of noise are cut to this length, from a drawn place on."""
+
+    @model_validator(mode="after")
+    def _pieces_are_longer_than_fades(self) -> MakeNoiseClips:
+        if 2 * self.crossfade_s > self.min_piece_s:
+            raise ValueError("min_piece_s: must be twice crossfade_s or more, or the fades of a piece would meet")
+        if not 0 < self.generated_s[0] <= self.generated_s[1] <= 3600:
+            raise ValueError("generated_s: must be two lengths above 0, the shorter first")
+        if not -96 <= self.generated_dbfs[0] <= self.generated_dbfs[1] <= -10:
+            raise ValueError("generated_dbfs: must be two levels from -96 to -10, the lower first")
+        return self
 
 
 class CutTurns(Params):

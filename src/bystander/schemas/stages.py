@@ -10,8 +10,10 @@ from typing import Any, cast
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from bystander.schemas.activity import VoiceActivityDetector
 from bystander.schemas.alignment import Aligner
 from bystander.schemas.arrays import build_array
+from bystander.schemas.detection import Detector
 from bystander.schemas.engines import (
     CandidateEngine,
     EngineRole,
@@ -82,12 +84,20 @@ class StageContext:
         return cast(AudioDecoder, self.engines["decoder"])
 
     @property
+    def vad(self) -> VoiceActivityDetector | None:
+        return cast("VoiceActivityDetector | None", self.engines.get("vad"))
+
+    @property
     def aligner(self) -> Aligner:
         return cast(Aligner, self.engines["aligner"])
 
     @property
     def second_aligner(self) -> Aligner | None:
         return cast("Aligner | None", self.engines.get("second_aligner"))
+
+    @property
+    def detector(self) -> Detector:
+        return cast(Detector, self.engines["detector"])
 
     @property
     def taggers(self) -> list[TextEngine]:

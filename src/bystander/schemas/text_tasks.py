@@ -5,6 +5,7 @@ A prompt pack has one template a task. Engines that do not read prompts (the pla
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -12,13 +13,15 @@ from dataclasses import dataclass
 class TextTask:
     """`variables` are the string variables of the request; `reply` the texts of the JSON reply, empty if scored.
 
-    With `score` the reply also has an integer `score` between these two, after the texts.
+    With `score` the reply also has an integer `score` between these two, after the texts. `integers` are further whole
+    numbers in it, bound by the stage.
     """
 
     name: str
     variables: frozenset[str]
     reply: tuple[str, ...] = ()
     score: tuple[int, int] | None = None
+    integers: tuple[str, ...] = ()
 
 
 WRITE_INTERRUPTION = TextTask(
@@ -92,3 +95,39 @@ JUDGE_REFERENCE_ANSWER = TextTask(
 
 VOICEBENCH_JUDGE_TASKS: tuple[TextTask, ...] = (JUDGE_OPEN_ANSWER, JUDGE_REFERENCE_ANSWER)
 """Rubrics of VoiceBench, which are no part of a pack: they do not depend on a response strategy."""
+
+SID_LANGUAGES: tuple[str, ...] = ("en", "zh")
+"""Languages that SID's prompts are written in."""
+
+TAG_BREAK: Mapping[str, TextTask] = {
+    language: TextTask(
+        f"tag_break_{language}", frozenset({"text", "words", "context"}), ("word",), integers=("number",)
+    )
+    for language in SID_LANGUAGES
+}
+"""By language: which word of a turn is the first with new intent? `words` is the turn with its words numbered from 1,
+`context` what the other speaker was saying. The reply names the word and its number; "" and 0 where there is none."""
+
+CHECK_NEW_INTENT: Mapping[str, TextTask] = {
+    language: TextTask(f"check_new_intent_{language}", frozenset({"text", "heard", "context"}))
+    for language in SID_LANGUAGES
+}
+"""By language, two options: of the turn `text`, has new intent begun by the end of its beginning `heard`?"""
+
+WRITE_CONVERSATION: Mapping[str, TextTask] = {
+    language: TextTask(
+        f"write_conversation_{language}",
+        frozenset({"category", "topic"}),
+        ("assistant_text", "backchannel", "substance"),
+    )
+    for language in SID_LANGUAGES
+}
+"""By language: what an assistant says on `topic`, and with what the user overlaps it. `category` is one of
+`schemas.sid.SPEECH_CATEGORIES`; the stage asks only for the texts that it needs."""
+
+SID_TASKS: tuple[TextTask, ...] = (
+    *TAG_BREAK.values(),
+    *CHECK_NEW_INTENT.values(),
+    *WRITE_CONVERSATION.values(),
+)
+"""Tasks of SID builds, which are no part of a pack: they do not depend on a response strategy."""

@@ -6,11 +6,12 @@ engines' answers: nothing says when, where or how fast it was made, so two equal
 
 from __future__ import annotations
 
+import json
 import platform
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib import metadata
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -166,34 +167,42 @@ class PartsInfo(_Section):
     seed: int
 
 
-class BuildManifest(_Section):
-    """Everything about a build."""
+class ManifestBase(_Section):
+    """What the manifests of all builds have."""
 
     format: Literal["bystander-build"] = "bystander-build"
     format_version: Literal[1] = 1
     dataset: str
     build: str
-    kind: BuildKind = "tpi_train"
     content_digest: str = ""
     """Digest of all that the files were made from: an equal one means that a rebuild would write the same files."""
     seed: int
     config: dict[str, Any]
     code_version: str
     packages: dict[str, str]
-    pack: PackInfo
-    taxonomy: TaxonomyInfo
     engines: dict[str, EngineInfo]
     models: tuple[ModelFileInfo, ...] = ()
     sampling_rate: int
     stages: tuple[StageCounts, ...]
+    shards: tuple[ShardInfo, ...]
+    rejects: tuple[FileInfo, ...] = ()
+
+
+_Manifest = TypeVar("_Manifest", bound=ManifestBase)
+
+
+class BuildManifest(ManifestBase):
+    """Everything about a TPI build."""
+
+    kind: BuildKind = "tpi_train"
+    pack: PackInfo
+    taxonomy: TaxonomyInfo
     quotas: tuple[Quota, ...] = ()
     disjoint_from: tuple[OtherBuild, ...] = ()
     """Builds with which it shares no query, no text and no pair of voices."""
     parts_of: PartsInfo | None = None
     """How it was cut from another build."""
     counts: RowCounts
-    shards: tuple[ShardInfo, ...]
-    rejects: tuple[FileInfo, ...] = ()
 
     @property
     def shortfalls(self) -> list[Quota]:
@@ -242,7 +251,7 @@ def count_rows(batches: Iterable[pa.Table | pa.RecordBatch]) -> RowCounts:
     return counter.finish()
 
 
-def digest_rows(manifest: BuildManifest) -> str:
+def digest_rows(manifest: ManifestBase) -> str:
     """Return a digest of a build's rows: of the checksums of its shards."""
     return digest_json(sorted(shard.sha256 for shard in manifest.shards))
 
@@ -263,13 +272,41 @@ def get_code_version() -> str:
     return bystander.__version__
 
 
-def write_manifest(store: Store, manifest: BuildManifest) -> None:
+def write_manifest(store: Store, manifest: ManifestBase) -> None:
     """Write a build's `manifest.json`; call it after every other file is in place."""
     store.write_bytes(MANIFEST_NAME, manifest.model_dump_json(indent=2).encode() + b"\n")
 
 
 def read_manifest(store: Store) -> BuildManifest:
-    """Read a build's `manifest.json`.
+    """Read the `manifest.json` of a TPI build.
+
+    Raises:
+        BuildError: there is none, or it is not a manifest of this format.
+    """
+    kind = read_build_kind(store)
+    if kind.startswith("sid"):
+        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is of a SID build ({kind}); a TPI build is asked for")
+    return read_manifest_as(BuildManifest, store)
+
+
+def read_build_kind(store: Store) -> str:
+    """Return what made a build, `sid_bench` say, from its `manifest.json`; `""` where it does not say.
+
+    Raises:
+        BuildError: there is no manifest, or it is no JSON object.
+    """
+    where = store.uri_of(MANIFEST_NAME)
+    if not store.exists(MANIFEST_NAME):
+        raise BuildError(f"{where}: is missing, so this is not a finished build")
+    try:
+        kind = json.loads(store.read_bytes(MANIFEST_NAME)).get("kind", "")
+    except (ValueError, AttributeError) as exc:
+        raise BuildError(f"{where}: is not a build manifest of this version (no JSON object)") from exc
+    return kind if isinstance(kind, str) else ""
+
+
+def read_manifest_as(model: type[_Manifest], store: Store) -> _Manifest:
+    """Read a build's `manifest.json` as a manifest of this kind.
 
     Raises:
         BuildError: there is none, or it is not a manifest of this format.
@@ -278,7 +315,7 @@ def read_manifest(store: Store) -> BuildManifest:
     if not store.exists(MANIFEST_NAME):
         raise BuildError(f"{where}: is missing, so this is not a finished build")
     try:
-        return BuildManifest.model_validate_json(store.read_bytes(MANIFEST_NAME))
+        return model.model_validate_json(store.read_bytes(MANIFEST_NAME))
     except ValidationError as exc:
         faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'manifest'}: {e['msg']}" for e in exc.errors()[:5])
         raise BuildError(f"{where}: is not a build manifest of this version ({faults})") from exc

@@ -13,6 +13,7 @@ from pathlib import Path
 from bystander.schemas.errors import BuildError, InputError, StorageError
 from bystander.storage.build_lock import lock_store
 from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
+from bystander.storage.cut_records import CUTS_FOLDER, read_cut_record
 from bystander.storage.filesystem import Store
 from bystander.storage.part_use import (
     BASES_FOLDER,
@@ -24,7 +25,7 @@ from bystander.storage.part_use import (
 )
 from bystander.storage.stage_results import STAGES_FOLDER, read_input
 
-_FOLDERS = (STAGES_FOLDER, BASES_FOLDER, RECORDS_FOLDER)
+_FOLDERS = (STAGES_FOLDER, BASES_FOLDER, RECORDS_FOLDER, CUTS_FOLDER)
 
 
 @dataclass(slots=True)
@@ -116,6 +117,12 @@ def inspect_cache(store: Store) -> CacheContent:
         (used if path in use.bases else unused).setdefault("bases", Amount()).add(size)
         if path not in use.bases:
             paths.add(path)
+    for path, size in store.list_sizes(CUTS_FOLDER).items():
+        refs = read_cut_record(store, path)
+        if refs is not None and all(ref.path in use.bases for ref in refs):
+            used.setdefault("records", Amount()).add(size)
+        else:
+            drop(path, size)
     records = {record_path(store, *build) for build in builds}
     for path, size in store.list_sizes(RECORDS_FOLDER).items():
         if path in records:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import yaml
 
 from bystander.schemas.tpi import FINAL, HARD_NEGATIVE_LABEL
 from bystander.storage.build_manifest import BuildManifest
+from bystander.storage.card_parts import (
+    CARD_NAME,
+    describe_hours,
+    describe_layout,
+    describe_tables,
+    load_card_template,
+    render_table,
+)
 from bystander.storage.filesystem import Store
-from bystander.storage.hf_features import describe_card_features
-
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-CARD_NAME = "README.md"
-
-_SIZE_BOUNDS = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 _ENGINE_LIMITS = {
     "llama_cpp": "the texts and judgements are as good as the GGUF model, which the manifest names by its checksum.",
@@ -129,8 +127,7 @@ def render_card(
     if licence is None:
         licence, licence_note = choose_licence(manifest)
     head = _describe_head(manifest, schema, licence, title or manifest.dataset)
-    seconds = manifest.counts.speech_s
-    return _load_template().render(
+    return load_card_template("dataset_card.md.j2").render(
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120),
         manifest=manifest,
         licence=licence,
@@ -140,30 +137,12 @@ def render_card(
         one_speaker_rows=manifest.counts.by_label.get(HARD_NEGATIVE_LABEL, 0),
         least_ambiguity=manifest.config.get("stages", {}).get("build_hard_negatives", {}).get("min_ambiguity"),
         controls=controls,
-        hours=f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes",
+        hours=describe_hours(manifest.counts.speech_s),
         limits=_list_limits(manifest),
         origins=_list_origins(manifest),
-        count_table=lambda name, counts: _render_table((name, "Rows"), counts.items()),
+        count_table=lambda name, counts: render_table((name, "Rows"), counts.items()),
         scenario_table=_render_scenarios(manifest),
-        stage_table=_render_table(
-            ("Stage", "In", "Kept", "Rejected", "Reasons"),
-            (
-                (s.stage, s.rows_in, s.kept, s.rejected, ", ".join(f"{r} {n}" for r, n in sorted(s.reasons.items())))
-                for s in manifest.stages
-            ),
-        ),
-        engine_table=_render_table(
-            ("Role", "Engine", "Model", "Revision"),
-            ((role, e.name, e.model, e.revision[:12]) for role, e in manifest.engines.items()),
-        ),
-        model_table=_render_table(
-            ("Model", "Licence", "Bytes", "SHA-256", "Sources"),
-            ((m.name, m.licence, m.bytes, f"`{m.sha256[:12]}…`", ", ".join(m.sources)) for m in manifest.models),
-        ),
-        column_table=_render_table(
-            ("Column", "Type", "Meaning"),
-            ((f"`{c.name}`", _name_type(c.type), _COLUMN_NOTES.get(c.name, "")) for c in schema),
-        ),
+        **describe_tables(manifest, schema, _COLUMN_NOTES),
     )
 
 
@@ -194,8 +173,6 @@ def write_card(store: Store, manifest: BuildManifest, **options: Any) -> None:
 
 
 def _describe_head(manifest: BuildManifest, schema: pa.Schema, licence: str, title: str) -> dict[str, Any]:
-    splits = list(manifest.counts.by_split)
-    bytes_by_split = {s: sum(shard.bytes for shard in manifest.shards if shard.split == s) for s in splits}
     languages = manifest.config.get("stages", {}).get("normalise_queries", {}).get("languages") or ["en"]
     return {
         "pretty_name": title,
@@ -203,21 +180,7 @@ def _describe_head(manifest: BuildManifest, schema: pa.Schema, licence: str, tit
         "language": list(languages),
         "task_categories": ["audio-text-to-text", "audio-classification"],
         "tags": ["speech", "voice-assistant", "interruption", "multi-speaker", "synthetic", "bystander"],
-        "size_categories": [next((name for bound, name in _SIZE_BOUNDS if manifest.counts.rows < bound), "1M<n<10M")],
-        "configs": [
-            {
-                "config_name": "default",
-                "data_files": [{"split": split, "path": f"data/{split}-*-of-*.parquet"} for split in splits],
-            }
-        ],
-        "dataset_info": {
-            "features": describe_card_features(schema, manifest.sampling_rate),
-            "splits": [
-                {"name": s, "num_bytes": bytes_by_split[s], "num_examples": manifest.counts.by_split[s]} for s in splits
-            ],
-            "download_size": sum(bytes_by_split.values()),
-            "dataset_size": sum(bytes_by_split.values()),
-        },
+        **describe_layout(manifest, manifest.counts.by_split, schema),
     }
 
 
@@ -261,7 +224,7 @@ def _list_origins(manifest: BuildManifest) -> list[str]:
 def _render_scenarios(manifest: BuildManifest) -> str:
     by_label = manifest.counts.by_label_and_scenario
     labels = list(by_label)
-    return _render_table(
+    return render_table(
         ("Scenario", "Category", *labels),
         (
             (scenario, category, *(by_label[label].get(scenario, 0) for label in labels))
@@ -269,30 +232,3 @@ def _render_scenarios(manifest: BuildManifest) -> str:
             if manifest.counts.by_scenario.get(scenario)
         ),
     )
-
-
-def _render_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    def render_line(cells: Iterable[object]) -> str:
-        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-    return "\n".join([render_line(head), "|" + " --- |" * len(head), *map(render_line, rows)])
-
-
-def _name_type(kind: pa.DataType) -> str:
-    described: Mapping[str, Any] = describe_card_features(pa.schema([("x", kind)]), None)[0]
-    if "list" in described:
-        return "list"
-    return str(described.get("dtype", "struct"))
-
-
-@cache
-def _load_template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("bystander.storage"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    return environment.get_template("dataset_card.md.j2")

@@ -29,6 +29,7 @@ from bystander.schemas.config import QuerySource
 from bystander.schemas.errors import InputError
 from bystander.schemas.tpi import RAW_QUERY
 from bystander.storage import query_records
+from bystander.storage.language_tags import take_primary_subtag
 from bystander.storage.query_records import DOUBLED, BadRecord, NumberedRecord, describe_type
 
 TEXT_COLUMNS = ("question", "text", "query", "utterance", "prompt", "instruction")
@@ -54,7 +55,6 @@ _READERS: dict[str, Callable[[BinaryIO, str], Iterator[NumberedRecord]]] = {
     ".tsv": query_records.read_tsv,
     ".txt": query_records.read_text_lines,
 }
-_LANGUAGE_NAMES = {"english": "en", "eng": "en", "mandarin": "zh", "chinese": "zh"}
 _TEXT_FLAG = "--set queries.text_column=NAME"
 _LANGUAGE_FLAG = "--set queries.language_column=NAME"
 
@@ -328,8 +328,7 @@ def _take_language(record: Any, column: str | None, default: str) -> str:
     value = record.get(column) if isinstance(record, Mapping) and column is not None else None
     if not isinstance(value, str) or not value.strip():
         return default
-    word = value.strip().casefold().replace("_", "-").encode("utf-8", "replace").decode("utf-8")[:40]
-    return _LANGUAGE_NAMES.get(word, word.split("-")[0] or default)
+    return take_primary_subtag(value) or default
 
 
 def _make_table(rows: Sequence[tuple[str, int, str | None, str, str | None]]) -> pa.Table:

@@ -9,6 +9,7 @@ from typing import Any
 from bystander.prompts.load import load_pack
 from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.config import TpiConfig
+from bystander.schemas.detector_configs import SidEvaluationEngines
 from bystander.schemas.engine_configs import (
     CandidateConfig,
     EngineConfigs,
@@ -25,6 +26,7 @@ from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SidEngines
+from bystander.schemas.sid_evaluation_params import SidEvaluationStages
 from bystander.schemas.sid_params import SidStages
 from bystander.schemas.stages import Params, Stage
 from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
@@ -36,6 +38,8 @@ from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recent_parts import RecentParts
 from bystander.tasks.engines.cached import CachedCandidate, CachedRecogniser, CachedSpeechEngine, CachedTextEngine
+from bystander.tasks.engines.detector_registry import open_detector
+from bystander.tasks.engines.metered_detector import ComputeTotals, MeteredDetector
 from bystander.tasks.engines.registry import (
     open_aligner,
     open_candidate,
@@ -44,6 +48,7 @@ from bystander.tasks.engines.registry import (
     open_speech_engine,
     open_tagger,
     open_text_engine,
+    open_vad,
     open_verifier,
 )
 from bystander.tasks.metrics.text_normaliser import normalise_text
@@ -74,8 +79,8 @@ class StageJob(Params):
     disjoint_from: tuple[str, ...] = ()
     rubrics: str | None = None
     """Built-in rubrics that stand in for the pack, where what is judged does not depend on a response strategy."""
-    stages: TpiStages | EvaluationStages | VoiceBenchStages | SidStages
-    engines: EngineConfigs | EvaluationEngines | SidEngines
+    stages: TpiStages | EvaluationStages | VoiceBenchStages | SidStages | SidEvaluationStages
+    engines: EngineConfigs | EvaluationEngines | SidEngines | SidEvaluationEngines
 
     @classmethod
     def of(cls, config: TpiConfig) -> StageJob:
@@ -126,6 +131,20 @@ class StageJob(Params):
             taxonomy=None,
             stages=config.stages,
             engines=config.engines,
+        )
+
+    @classmethod
+    def of_detector(
+        cls, store: str, engines: SidEvaluationEngines, stages: SidEvaluationStages | None = None
+    ) -> StageJob:
+        """Return the job of one detector on SID-Bench, which draws nothing at random."""
+        return cls(
+            store=store,
+            build_seed=0,
+            pack="reference",  # no stage of it renders one
+            taxonomy=None,
+            stages=stages or SidEvaluationStages(),
+            engines=engines,
         )
 
 
@@ -199,11 +218,22 @@ class StageEnvironment:
                 if hasattr(engine, "misses") and not (role == "judge" and engine is self._engines.get("writer"))
             }
 
+    def compute_totals(self) -> ComputeTotals | None:
+        """Return what the open detector has computed, or None if none is open. A result found in the store costs none.
+
+        It is beside the rows, never in them: it differs from run to run.
+        """
+        with self._lock:
+            detector = self._engines.get("detector")
+            return detector.totals if isinstance(detector, MeteredDetector) else None
+
     def list_model_files(self) -> tuple[ModelFileInfo, ...]:
         """Return the files of the model store that the configured engines load, for the manifest and the card."""
         manifest = load_manifest()
         configs = [getattr(self.job.engines, role) for role in type(self.job.engines).model_fields]
         configs += [config.writer for config in configs if isinstance(config, StandInConfig)]
+        for config in configs:  # it grows by the detectors within detectors
+            configs += [getattr(config, name) for name in ("of", "vad") if hasattr(config, name)]
         names = {
             config.model
             for config in configs
@@ -243,10 +273,14 @@ class StageEnvironment:
             return self._open_text(config)
         if role == "decoder":
             return open_decoder(config)
+        if role == "vad":
+            return open_vad(config)
         if role in ("aligner", "second_aligner"):
             return open_aligner(config, resolve)
         if role == "candidate":
             return self._open_candidate(config)
+        if role == "detector":
+            return MeteredDetector(open_detector(config, resolve))
         if role == "speech":
             return self._remember(CachedSpeechEngine, open_speech_engine(config, resolve), config.engine)
         if role == "recogniser":

@@ -21,8 +21,8 @@ from bystander.storage.build_manifest import (
     list_package_versions,
     read_manifest,
 )
+from bystander.storage.card_parts import CARD_NAME
 from bystander.storage.control_section import CONTROLS_NAME, place_section, render_controls
-from bystander.storage.dataset_card import CARD_NAME
 from bystander.storage.filesystem import Store
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.registry import open_text_engine, open_verifier

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -13,55 +12,35 @@ from bystander.schemas.config import TpiConfig
 from bystander.schemas.engine_configs import BUILD_ROLES
 from bystander.schemas.errors import BuildError, StageContractError, StorageError
 from bystander.schemas.identity import digest_json
-from bystander.schemas.stages import REJECT_FIELDS, reject_schema
 from bystander.schemas.tpi import CHECKED, FINAL
 from bystander.storage.build_contents import COLUMNS, RowContents
 from bystander.storage.build_manifest import (
     BuildKind,
     BuildManifest,
     EngineInfo,
-    FileInfo,
     PackInfo,
     Quota,
     RowCounter,
     ShardInfo,
-    StageCounts,
     TaxonomyInfo,
     get_code_version,
     list_package_versions,
     read_manifest,
     write_manifest,
 )
+from bystander.storage.card_parts import CARD_NAME
 from bystander.storage.control_section import CONTROLS_NAME
-from bystander.storage.dataset_card import CARD_NAME, write_card
-from bystander.storage.filesystem import Store
-from bystander.storage.parts import Partition
-from bystander.storage.shards import ShardWriter, write_table
-from bystander.storage.stage_results import StageResult, read_rejects
+from bystander.storage.dataset_card import write_card
+from bystander.storage.shards import ShardWriter
+from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.report_tpi import REPORT_NAME, write_report
-from bystander.tasks.stages import get_stage
 from bystander.tasks.stages.finalise_rows import finalise_rows
 
 SELECTION = "select_quotas"
 """Name under which rows that no quota had room for stand among the rejects."""
 TEXT_SELECTION = "select_texts"
 """Name under which rows that were never spoken, because no quota had room for them, stand among the rejects."""
-
-
-@dataclass(slots=True)
-class SetAside:
-    """Good rows that are left out at a step of the flow's own: they stand among the rejects under its name."""
-
-    step: str
-    reason: str
-    kept: int
-    """Rows that went on."""
-    schema: pa.Schema
-    rows: Iterator[pa.Table]
-    """Those that did not; read once."""
-    after: str = ""
-    """The stage that it follows; the last one where none is named."""
 
 
 @dataclass(slots=True)
@@ -81,37 +60,6 @@ class TpiRows:
     """For each selected hard negative whose two-speaker row is selected too, that row."""
     lone: frozenset[str] = frozenset()
     """Selected hard negatives whose two-speaker row is not."""
-
-
-@dataclass(slots=True)
-class StageRuns:
-    """Every stage run of the build, in order: what it read and what it made of it."""
-
-    runs: list[tuple[Partition, StageResult]] = field(default_factory=list)
-
-    def names(self) -> list[str]:
-        """Return the stages in the order in which they were first run."""
-        return list(dict.fromkeys(result.stage for _, result in self.runs))
-
-    def count(self, stage: str) -> StageCounts:
-        """Return a stage's counts over all partitions."""
-        results = [result for _, result in self.runs if result.stage == stage]
-        reasons: Counter[str] = Counter()
-        for result in results:
-            reasons.update(result.reasons)
-        return StageCounts(
-            stage=stage,
-            version=get_stage(stage).version,
-            rows_in=sum(result.rows_in for result in results),
-            kept=sum(result.rows_kept for result in results),
-            reasons=dict(sorted(reasons.items())),
-        )
-
-    def rejects(self, stage: str, store: Store) -> Iterator[pa.Table]:
-        """Yield the rejected rows of a stage, a partition at a time."""
-        for before, result in self.runs:
-            if result.stage == stage and result.rows_rejected:
-                yield read_rejects(store, before, result)
 
 
 def digest_content(config: TpiConfig, environment: StageEnvironment, runs: StageRuns, ids: Sequence[str]) -> str:
@@ -175,7 +123,7 @@ def publish_tpi(
                 counter.add(final)
                 writer.write(final)
         shards += writer.shards
-    rejects, stages = _write_rejects(store, environment.store, runs, rows, sampling_rate)
+    rejects, stages = write_rejects(store, environment.store, runs, rows.set_aside, sampling_rate)
     manifest = BuildManifest(
         dataset=config.dataset,
         build=config.build_name,
@@ -254,42 +202,3 @@ def _take_runs(table: pa.Table, order: Sequence[int]) -> pa.Table:
     cuts = [0, *(i for i in range(1, len(order)) if order[i] != order[i - 1] + 1), len(order)]
     runs = [table.slice(order[start], end - start) for start, end in itertools.pairwise(cuts)]
     return pa.concat_tables(runs).combine_chunks()
-
-
-def _write_rejects(
-    target: Store, source: Store, runs: StageRuns, rows: TpiRows, sampling_rate: int
-) -> tuple[list[FileInfo], list[StageCounts]]:
-    """Write one file of rejects a stage or step, where there are any, and count every one."""
-    target.remove("rejects", recursive=True)
-    stages = [runs.count(stage) for stage in runs.names()]
-    files = [
-        write_table(
-            target,
-            f"rejects/{counts.stage}.parquet",
-            reject_schema(get_stage(counts.stage).reads),
-            runs.rejects(counts.stage, source),
-            sampling_rate,
-        )
-        for counts in stages
-        if counts.rejected
-    ]
-    for aside in rows.set_aside:
-        info = write_table(
-            target, f"rejects/{aside.step}.parquet", reject_schema(aside.schema), _mark(aside), sampling_rate
-        )
-        reasons = {aside.reason: info.rows} if info.rows else {}
-        counts = StageCounts(stage=aside.step, rows_in=aside.kept + info.rows, kept=aside.kept, reasons=reasons)
-        names = [stage.stage for stage in stages]
-        stages.insert(names.index(aside.after) + 1 if aside.after in names else len(stages), counts)
-        if info.rows:
-            files.append(info)
-        else:
-            target.remove(info.file)
-    return files, stages
-
-
-def _mark(aside: SetAside) -> Iterator[pa.Table]:
-    for table in aside.rows:
-        for column, value in zip(REJECT_FIELDS, (aside.step, aside.reason, None, None), strict=True):
-            table = table.append_column(column, pa.array([value] * len(table), column.type))
-        yield table

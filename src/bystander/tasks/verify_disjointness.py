@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bystander.schemas.errors import BuildError, StorageError
+from bystander.storage.build_checks import Finding
 from bystander.storage.build_contents import BuildContents, describe_build, read_contents, read_row_contents
 from bystander.storage.build_manifest import BuildManifest, digest_rows, read_manifest
 from bystander.storage.filesystem import Store, open_store
-from bystander.storage.verify_build import Finding
 from bystander.tasks.metrics.text_normaliser import normalise_text
 
 

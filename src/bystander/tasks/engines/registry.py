@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+from bystander.schemas.activity import VoiceActivityDetector
 from bystander.schemas.alignment import Aligner
 from bystander.schemas.engine_configs import (
     CandidateConfig,
@@ -47,7 +48,9 @@ from bystander.schemas.sid_engine_configs import (
     PocketsphinxAlignerConfig,
     RecogniserAlignerConfig,
     RuleTaggerConfig,
+    SileroVadConfig,
     TaggerConfig,
+    VadConfig,
 )
 
 ResolveModel = Callable[[str], Path]
@@ -68,6 +71,7 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     FakeCandidateConfig: ("fake_candidate", "FakeCandidate"),
     FileDecoderConfig: ("file_decoder", "FileDecoder"),
     FakeDecoderConfig: ("fake_decoder", "FakeDecoder"),
+    SileroVadConfig: ("silero_activity", "SileroActivityDetector"),
     PocketsphinxAlignerConfig: ("pocketsphinx_aligner", "PocketsphinxAligner"),
     KaldiGmmAlignerConfig: ("kaldi_gmm_aligner", "KaldiGmmAligner"),
     MfaAlignerConfig: ("mfa_aligner", "MfaAligner"),
@@ -150,6 +154,15 @@ def open_decoder(config: DecoderConfig) -> AudioDecoder:
         EngineSetupError: a package or program is missing.
     """
     return cast(AudioDecoder, _find_adapter(*_ADAPTERS[type(config)])(config))
+
+
+def open_vad(config: VadConfig) -> VoiceActivityDetector:
+    """Open a voice activity detector.
+
+    Raises:
+        EngineSetupError: a package or its model is missing.
+    """
+    return cast(VoiceActivityDetector, _find_adapter(*_ADAPTERS[type(config)])(config))
 
 
 def open_tagger(

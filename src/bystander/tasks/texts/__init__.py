@@ -1,1 +1,4 @@
-"""What texts say, told by rules that stages and engines share. English; pure functions of strings."""
+"""What texts say, told by rules that stages and engines share: pure functions of strings.
+
+English, except where a module says otherwise.
+"""

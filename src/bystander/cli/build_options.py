@@ -1,0 +1,110 @@
+"""What the build commands share: options, and running a build's flow under a progress display."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from bystander.cli.interruption import run_interruptibly
+from bystander.schemas.errors import ShortBuildError
+
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, help="Seed of the build: the same seed and input give the same rows. Default: 0."),
+]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        help="Store: folder or URL that holds builds and caches; a build that was stopped goes on from them. "
+        "Default: bystander-store."
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option(help="Name of the build's folder, OUT/DATASET/NAME. Default: derived from the settings."),
+]
+RequireAll = Annotated[
+    bool,
+    typer.Option(
+        "--require-all",
+        help="Exit with 1 where the finished build has fewer rows than were asked for. It is published all the same.",
+    ),
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Partitions in work at once. Changes the speed, never a row.")]
+Config = Annotated[
+    list[str] | None,
+    typer.Option(help="YAML file of fields laid over the profile; may be repeated, the last one wins."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="One field as name=value, over all files; may be repeated. E.g. stages.mix_speakers.offset_mean_s=-0.3.",
+    ),
+]
+
+
+class Manifest(Protocol):
+    """What is asked of any build's manifest."""
+
+    @property
+    def shortfalls(self) -> Sequence[Any]: ...
+
+
+class Outcome(Protocol):
+    """What a build's flow returns."""
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    @property
+    def summary(self) -> tuple[str, ...]: ...
+
+
+def run_build(check: Callable[[], None], run: Callable[[], Outcome], require_all: bool) -> None:
+    """Check a build's settings, run its flow in this process under a progress display, and print its summary.
+
+    Raises:
+        UserError: the settings or what they name is wrong.
+        ShortBuildError: rows are missing, and `require_all` is set.
+    """
+    # Prefect takes seconds to import, and its server more to start: mistakes are found before.
+    check()
+
+    from rich.console import Console
+
+    from bystander.cli.progress import ProgressDisplay
+    from bystander.flows.prefect_settings import configure_prefect
+
+    configure_prefect()
+    console = Console(soft_wrap=True)
+    with ProgressDisplay(console) as display:
+
+        def work() -> Outcome:
+            from bystander.flows.listeners import listening
+
+            with listening(display):
+                return run()
+
+        display.on_phase("starting Prefect")
+        outcome = run_interruptibly(work)
+    for line in outcome.summary:
+        console.print(line, markup=False, highlight=False)
+    if require_all and outcome.manifest.shortfalls:
+        raise ShortBuildError(f"{outcome.location}: is published, but short: {_describe_shortfalls(outcome.manifest)}")
+
+
+def _describe_shortfalls(manifest: Manifest) -> str:
+    """Name the labels that are short, and count the scenarios: there may be dozens."""
+    short = [
+        f"{quota.stratum} {quota.got} of {quota.asked}"
+        for quota in manifest.shortfalls
+        if not getattr(quota, "scenario", None)
+    ]
+    scenarios = sum(bool(getattr(quota, "scenario", None)) for quota in manifest.shortfalls)
+    return ", ".join([*short, *([f"{scenarios} of the scenarios"] if scenarios else [])])

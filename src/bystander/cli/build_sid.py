@@ -1,0 +1,109 @@
+"""`bystander build sid-bench` and `sid-train`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from bystander.cli.build_options import Config, Name, Out, RequireAll, Seed, Set, Workers, run_build
+
+if TYPE_CHECKING:
+    from bystander.flows.sid_build import SidOutcome
+
+_Profile = Annotated[
+    str,
+    typer.Option(
+        help="Engines and sizes: laptop (embedded models, no GPU), rules (a lexicon and authored scripts instead of a "
+        "language model) or fake (no models, for trying things out)."
+    ),
+]
+_Recordings = Annotated[
+    str | None,
+    typer.Option(
+        help="Recordings of two speakers: a folder, a glob, or a manifest (JSONL, CSV). Default: none; conversations "
+        "are scripted and synthesised."
+    ),
+]
+_Transcripts = Annotated[
+    str | None, typer.Option(help="Folder or glob of transcripts. Default: they lie beside the audio.")
+]
+_Language = Annotated[str | None, typer.Option(help="Language of recordings that name none. Default: en.")]
+_Licence = Annotated[str | None, typer.Option(help="Licence of recordings that name none; it goes on every row.")]
+_Noise = Annotated[
+    list[str] | None,
+    typer.Option(help="Folder of noise clips, in the layout of ESC-50, MUSAN or any other; may be repeated."),
+]
+_Languages = Annotated[str | None, typer.Option(help="Languages wanted, such as en,zh. Default: the profile's.")]
+_Natural = Annotated[
+    bool, typer.Option("--natural", help="No quotas of speech: every turn of the recordings, as they come.")
+]
+
+
+_HELP = {
+    "bench": "Build SID-Bench: two-channel recordings in, turns with the time of their break out; silence and noise "
+    "besides.\n\nWithout recordings, conversations are scripted and synthesised, whose breaks are known. Ctrl-C loses "
+    "nothing that is finished: the same command goes on from there.",
+    "train": "Build SID training data: the rows of SID-Bench, in a split to be trained on.\n\nCtrl-C loses nothing that "
+    "is finished.",
+}
+
+
+def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
+    """Return the command that builds SID-Bench, or SID training data."""
+
+    def build(
+        profile: _Profile = "laptop",
+        recordings: _Recordings = None,
+        transcripts: _Transcripts = None,
+        language: _Language = None,
+        licence: _Licence = None,
+        noise: _Noise = None,
+        languages: _Languages = None,
+        natural: _Natural = False,
+        seed: Seed = None,
+        out: Out = None,
+        name: Name = None,
+        workers: Workers = None,
+        require_all: RequireAll = False,
+        config: Config = None,
+        set_: Set = None,
+    ) -> None:
+        from bystander.flows.check_sid import check_sid_build
+        from bystander.schemas.config import parse_override
+        from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig, load_sid_config
+
+        given = {
+            "recordings.path": recordings,
+            "recordings.transcripts": transcripts,
+            "recordings.language": language,
+            "recordings.licence": licence,
+            "noise.folders": noise or None,
+            "targets.languages": [part.strip() for part in languages.split(",")] if languages else None,
+            "seed": seed,
+            "store": out,
+            "build": name,
+            "workers": workers,
+        }
+        overrides: dict[str, Any] = dict(parse_override(text) for text in set_ or [])
+        overrides |= {key: value for key, value in given.items() if value is not None}
+        if natural:
+            overrides["targets.per_language"] = None
+        settings = load_sid_config(
+            SidBenchConfig if kind == "bench" else SidTrainConfig, profile, config or (), overrides
+        )
+
+        def run() -> SidOutcome:
+            # Prefect takes seconds to import.
+            from bystander.flows.build_sid_bench import run_build_sid_bench
+            from bystander.flows.build_sid_train import run_build_sid_train
+
+            if isinstance(settings, SidBenchConfig):
+                return run_build_sid_bench(settings)
+            return run_build_sid_train(settings)
+
+        run_build(lambda: check_sid_build(settings), run, require_all)
+
+    build.__doc__ = _HELP[kind]
+    return build

@@ -1,0 +1,141 @@
+"""`bystander build tpi-train` and `tpi-bench`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bystander.cli.build_options import Config, Name, Out, RequireAll, Seed, Set, Workers, run_build
+
+if TYPE_CHECKING:
+    from bystander.flows.tpi_build import BuildOutcome
+
+_Profile = Annotated[
+    str,
+    typer.Option(
+        help="Engines and sizes: laptop (embedded models, no GPU), playbook (authored texts, embedded speech) or "
+        "fake (no models, for trying things out)."
+    ),
+]
+_Queries = Annotated[
+    str | None,
+    typer.Option(
+        help="Requests to build from: path, glob or URL of JSONL, CSV, TSV, TXT or Parquet. Default: the starter "
+        "set of the package."
+    ),
+]
+_TextColumn = Annotated[
+    str | None,
+    typer.Option(help="Column of the request in --queries. Default: question, text, query, ..., the first there is."),
+]
+_Rows = Annotated[
+    int | None,
+    typer.Option(min=1, help="Rows in all, one-speaker rows included, in the proportions of the profile."),
+]
+_DisjointFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A finished build with which this one shares no query, no text and no pair of voices; may be repeated."
+    ),
+]
+
+
+def build_tpi_train(
+    profile: _Profile = "laptop",
+    queries: _Queries = None,
+    text_column: _TextColumn = None,
+    rows: _Rows = None,
+    hard_negatives: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Of two-speaker rows, how many get a one-speaker twin; these come on top of --rows' pairs."
+        ),
+    ] = None,
+    seed: Seed = None,
+    disjoint_from: _DisjointFrom = None,
+    out: Out = None,
+    name: Name = None,
+    workers: Workers = None,
+    require_all: RequireAll = False,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Build TPI-Train: requests in, Parquet shards of interrupted requests with replies out.
+
+    Ctrl-C loses nothing that is finished: the same command goes on from there.
+    """
+    from bystander.flows.check_tpi_train import check_tpi_build
+    from bystander.schemas.config import load_config, resize
+
+    overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
+    settings = resize(load_config(profile, config or (), overrides), rows, hard_negatives)
+
+    def run() -> BuildOutcome:
+        from bystander.flows.build_tpi_train import run_build_tpi_train
+
+        return run_build_tpi_train(settings)
+
+    run_build(lambda: check_tpi_build(settings), run, require_all)
+
+
+def build_tpi_bench(
+    profile: _Profile = "laptop",
+    queries: _Queries = None,
+    text_column: _TextColumn = None,
+    rows: _Rows = None,
+    one_speaker: Annotated[
+        int | None,
+        typer.Option(min=0, help="Rows of Janus-Test, the one-speaker split, instead of its share of --rows."),
+    ] = None,
+    seed: Seed = None,
+    disjoint_from: _DisjointFrom = None,
+    out: Out = None,
+    name: Name = None,
+    workers: Workers = None,
+    require_all: RequireAll = False,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Build TPI-Bench: TPI-Test (two speakers) and Janus-Test (the same kind of words, one speaker), twins linked.
+
+    Name the training builds with --disjoint-from. Ctrl-C loses nothing that is finished.
+    """
+    from bystander.flows.check_tpi_train import check_tpi_build
+    from bystander.schemas.config import load_bench_config, resize
+
+    overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
+    settings = resize(load_bench_config(profile, config or (), overrides), rows, one_speaker)
+
+    def run() -> BuildOutcome:
+        from bystander.flows.build_tpi_bench import run_build_tpi_bench
+
+        return run_build_tpi_bench(settings)
+
+    run_build(lambda: check_tpi_build(settings), run, require_all)
+
+
+def _lay_over(
+    set_: list[str] | None,
+    queries: str | None,
+    text_column: str | None,
+    seed: int | None,
+    disjoint_from: list[str] | None,
+    out: str | None,
+    name: str | None,
+    workers: int | None,
+) -> dict[str, Any]:
+    """Return the fields that options give, over those of `--set`."""
+    from bystander.schemas.config import parse_override
+
+    overrides: dict[str, Any] = dict(parse_override(text) for text in set_ or [])
+    given = {
+        "queries.path": queries,
+        "queries.text_column": text_column,
+        "seed": seed,
+        "disjoint_from": disjoint_from or None,
+        "store": out,
+        "build": name,
+        "workers": workers,
+    }
+    return overrides | {key: value for key, value in given.items() if value is not None}

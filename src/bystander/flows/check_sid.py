@@ -1,0 +1,102 @@
+"""Finds the mistakes in a SID build's settings that need no work to be found. Imports nothing that is slow to load.
+
+There are two occasions: before Prefect starts, and once the engines are open, before the first partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from bystander.flows.check_tpi_train import NOT_IN_STORE, check_endpoint, check_store
+from bystander.prompts.load_rubrics import load_rubrics
+from bystander.schemas.engine_configs import EngineConfig, OpenAiTextConfig
+from bystander.schemas.errors import ConfigError
+from bystander.schemas.sid_config import SidConfig
+from bystander.schemas.sid_engine_configs import SID_ROLES, ByLanguageAlignerConfig
+from bystander.storage.model_store import ModelStore
+from bystander.storage.recording_files import read_recordings
+from bystander.tasks.stages.plan_noise import plan_noise
+
+if TYPE_CHECKING:
+    from bystander.tasks.environment import StageEnvironment
+
+_LEAST_VOICES = 2
+"""One for the assistant, one for the user."""
+
+
+def check_sid_build(config: SidConfig) -> None:
+    """Raise what would stop the build later: wrong prompts, sources, files, targets, store or models.
+
+    Raises:
+        UserError: names the first thing that is wrong.
+    """
+    load_rubrics(config.prompts)
+    _check_sources(config)
+    plan_noise(config.targets.noise, config.noise, config.seed)
+    check_store(config.store)
+    models = ModelStore()
+    for engine in _list_engines(config):
+        model = getattr(engine, "model", None)
+        if isinstance(model, str) and engine.engine not in NOT_IN_STORE:  # type: ignore[attr-defined]
+            models.resolve(model)
+        if isinstance(engine, OpenAiTextConfig):
+            check_endpoint(engine.base_url)
+
+
+def check_opened_sid_engines(config: SidConfig, environment: StageEnvironment) -> dict[str, str]:
+    """Open every engine, and return the languages of which no conversation can be made, each with the reason.
+
+    Raises:
+        EngineSetupError: an engine cannot be opened.
+    """
+    for role in SID_ROLES:
+        if getattr(config.engines, role) is not None:
+            environment.engine(role)
+    aligned = environment.engine("aligner").languages
+    wanted = config.targets.languages
+    left_out = {
+        language: f"the aligner has no model of this language; it has {', '.join(sorted(aligned)) or 'none'}"
+        for language in wanted
+        if language not in aligned
+    }
+    if config.conversations.use and config.engines.speech is not None:
+        voices = environment.engine("speech").voices
+        for language in wanted:
+            own = [voice for voice in voices if voice.language.split("-")[0] == language]
+            if language not in config.conversations.languages:
+                left_out.setdefault(language, "no conversation of this language is asked for (conversations.languages)")
+            elif len(own) < _LEAST_VOICES:
+                left_out.setdefault(
+                    language, f"the speech engine has {len(own)} voices of this language, two are needed"
+                )
+    return left_out
+
+
+def _check_sources(config: SidConfig) -> None:
+    if config.recordings.path is not None:
+        next(iter(read_recordings(config.recordings)), None)
+    elif not config.conversations.use:
+        raise ConfigError(
+            "there is nothing to build from: name recordings (recordings.path, --recordings), or let conversations be "
+            "synthesised (conversations.use: true)"
+        )
+    elif config.targets.per_language is None:
+        raise ConfigError(
+            "targets.per_language: null takes recordings as they come, but recordings.path names none; synthesised "
+            "conversations need numbers of rows a category"
+        )
+    if config.conversations.use and config.targets.per_language and config.engines.speech is None:
+        raise ConfigError(
+            "engines.speech: conversations are to be synthesised, but there is no speech engine; name one, or set "
+            "conversations.use to false"
+        )
+
+
+def _list_engines(config: SidConfig) -> Iterator[EngineConfig]:
+    for role in SID_ROLES:
+        engine = getattr(config.engines, role)
+        if isinstance(engine, ByLanguageAlignerConfig):
+            yield from engine.aligners.values()
+        elif engine is not None:
+            yield engine

@@ -1,0 +1,127 @@
+"""Rows of a build as they are harvested partition by partition, and where each of them lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pyarrow as pa
+
+from bystander.flows.listeners import BuildListener
+from bystander.flows.partition_stream import Journey, stream_partitions
+from bystander.schemas.engines import EngineRole
+from bystander.storage.part_use import BASES_FOLDER
+from bystander.storage.parts import Partition, make_layer, read_partition_columns, write_part_by_content
+from bystander.storage.stage_results import StageResult
+from bystander.tasks.environment import StageEnvironment
+from bystander.tasks.stages import get_stage
+
+ROLE_LIMITS: Mapping[EngineRole, int] = {
+    "writer": 2,
+    "judge": 2,
+    "tagger": 2,
+    "speech": 1,
+    "recogniser": 1,
+    "aligner": 2,
+}
+"""Partitions that may use an engine at once. Two keep a text server's slots filled while one partition runs out; the
+speech engines are parallel inside, so that a second partition would only hold memory."""
+
+
+@dataclass(slots=True)
+class Harvest:
+    """Finished rows of one kind, in the order in which they were planned. Kinds with another summary derive from it."""
+
+    SUMMARY: ClassVar[pa.Schema] = pa.schema([])
+    """What planning and selection need to know of a finished row; without columns, none is kept."""
+    FINISHED: ClassVar[pa.Schema] = pa.schema([])
+    """The columns of a finished row."""
+    UNPUBLISHED: ClassVar[tuple[str, ...]] = ()
+    """Parquet leaves that no published file holds, and that are not read for one."""
+    LAYERED: ClassVar[tuple[str, ...]] = ()
+    """Columns of a base that lie in a layer of their own, so that a stage that does not use them finds its result again
+    when they alone have changed."""
+
+    stages: Sequence[str]
+    journeys: list[Journey] = field(default_factory=list)
+    summaries: list[pa.Table] = field(default_factory=list)
+    """For each journey, SUMMARY of its finished rows."""
+
+    def grow(
+        self,
+        bases: pa.Table,
+        name: str,
+        environment: StageEnvironment,
+        listener: BuildListener,
+        partition_rows: int,
+        workers: int,
+    ) -> list[Journey]:
+        """Send more rows through the stages, in partitions of `partition_rows`, and return their journeys."""
+        partitions = store_bases(bases, name, environment, partition_rows, self.LAYERED)
+        return self.grow_partitions(partitions, environment, listener, workers)
+
+    def grow_partitions(
+        self, partitions: Mapping[str, Partition], environment: StageEnvironment, listener: BuildListener, workers: int
+    ) -> list[Journey]:
+        """Send stored partitions through the stages, and return their journeys."""
+        listener.on_stream(list(self.stages), sum(partition.rows for partition in partitions.values()))
+        journeys = stream_partitions(
+            partitions, [get_stage(stage) for stage in self.stages], environment, listener, ROLE_LIMITS, workers
+        )
+        self.journeys.extend(journeys)
+        if self.SUMMARY.names:
+            self.summaries.extend(
+                read_partition_columns(environment.store, journey.partition, self.SUMMARY.names) for journey in journeys
+            )
+        return journeys
+
+    def summary(self) -> pa.Table:
+        """Return SUMMARY of all finished rows."""
+        return pa.concat_tables([self.SUMMARY.empty_table(), *self.summaries])
+
+    def runs(self) -> list[tuple[Partition, StageResult]]:
+        """Return every stage run: the partition read, and the result."""
+        return [run for journey in self.journeys for run in journey.results]
+
+    def read_columns(self, environment: StageEnvironment, ids: set[str], schema: pa.Schema) -> pa.Table:
+        """Return the columns of `schema` of the finished rows of these ids, in the order planned."""
+        tables = [schema.empty_table()]
+        for journey, summary in zip(self.journeys, self.summaries, strict=True):
+            at = [i for i, row_id in enumerate(summary["id"].to_pylist()) if row_id in ids]
+            if at:
+                table = read_partition_columns(environment.store, journey.partition, schema.names)
+                tables.append(table.take(pa.array(at, pa.int64())).cast(schema))
+        return pa.concat_tables(tables)
+
+    def read_rows(
+        self, environment: StageEnvironment, ids: set[str], schema: pa.Schema | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield the finished rows of these ids with the columns of `schema` (FINISHED where none is given).
+
+        They come a partition at a time, in the order planned, and UNPUBLISHED leaves are null.
+        """
+        names = (self.FINISHED if schema is None else schema).names
+        for journey, summary in zip(self.journeys, self.summaries, strict=True):
+            wanted = [i for i, row_id in enumerate(summary["id"].to_pylist()) if row_id in ids]
+            if wanted:
+                table = read_partition_columns(environment.store, journey.partition, names, self.UNPUBLISHED)
+                yield table if len(wanted) == len(table) else table.take(pa.array(wanted, pa.int64()))
+
+
+def store_bases(
+    rows: pa.Table, name: str, environment: StageEnvironment, partition_rows: int, layered: Sequence[str] = ()
+) -> dict[str, Partition]:
+    """Cut rows into partitions and store them under their content, so that equal rows find them again."""
+    store = environment.store
+    partitions = {}
+    for number, start in enumerate(range(0, len(rows), partition_rows)):
+        table = rows.slice(start, partition_rows).combine_chunks()
+        apart = [column for column in layered if column in table.schema.names]
+        base = table.drop_columns(apart)
+        partition = Partition(write_part_by_content(store, BASES_FOLDER, base))
+        if apart:
+            layer = make_layer(base, table, range(len(table)))
+            partition = partition.extend(write_part_by_content(store, BASES_FOLDER, layer))
+        partitions[f"{name}-{number:05d}"] = partition
+    return partitions

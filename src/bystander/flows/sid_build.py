@@ -1,0 +1,287 @@
+"""The build that SID-Bench and SID training data share: recordings, embedded conversations, clips without speech."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bystander.flows.build_summary import describe_rejects
+from bystander.flows.check_sid import check_opened_sid_engines, check_sid_build
+from bystander.flows.flow_runs import run_with_repairs
+from bystander.flows.harvest import Harvest
+from bystander.flows.listeners import current_listener
+from bystander.flows.partition_stream import Journey
+from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.sid_harvest import NoiseHarvest, RecordingHarvest, TurnHarvest, cut_partition
+from bystander.flows.sid_summary import list_sid_quotas, summarise_sid
+from bystander.schemas.errors import BuildError
+from bystander.schemas.sid import NOISE, NOISE_PLAN, PLACED, RAW_RECORDING, SILENCE
+from bystander.schemas.sid_config import SidConfig
+from bystander.storage.build_lock import lock_build
+from bystander.storage.part_use import record_part_use
+from bystander.storage.parts import read_partition_columns
+from bystander.storage.recording_files import read_recordings
+from bystander.storage.sid_manifest import SidKind, SidManifest
+from bystander.tasks.build_rejects import SetAside, StageRuns
+from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
+from bystander.tasks.publish_sid import SELECTION, SidRows, digest_sid_content, find_published_sid, publish_sid
+from bystander.tasks.stages import CONVERSATION_STAGES, NOISE_STAGES, RECORDING_STAGES, TURN_STAGES
+from bystander.tasks.stages.plan_conversations import Stratum, plan_conversations, size_conversations
+from bystander.tasks.stages.plan_noise import plan_noise, read_noise_plan
+from bystander.tasks.stages.plan_silence import Silence, cut_silences, list_silences, plan_silences
+from bystander.tasks.stages.select_sid import SidSelection, select_sid
+
+_NOISE_ROUNDS = 3
+"""Times that clips without speech are planned, where some are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class SidOutcome:
+    """A finished build: where it is, its manifest, and what a person wants to hear of it, a sentence a line."""
+
+    location: str
+    manifest: SidManifest
+    summary: tuple[str, ...]
+
+
+class SidBuild:
+    """One pass over a build. Everything finished is found again by its fingerprint, so a second pass is cheap."""
+
+    def __init__(
+        self,
+        config: SidConfig,
+        environment: StageEnvironment,
+        listener: PrefectListener,
+        left_out: dict[str, str],
+        kind: SidKind,
+        split: str,
+    ) -> None:
+        self.config = config
+        self.environment = environment
+        self.listener = listener
+        self.kind = kind
+        self.split = split
+        self.left_out = left_out
+        """Languages of which no conversation can be made, with the reason."""
+        self.recordings = RecordingHarvest(RECORDING_STAGES)
+        self.conversations = RecordingHarvest(CONVERSATION_STAGES)
+        self.turns = TurnHarvest(TURN_STAGES)
+        self.noise = NoiseHarvest(NOISE_STAGES)
+        self.waves = 0
+        self._drawn: Counter[Stratum] = Counter()
+
+    def run(self) -> SidOutcome:
+        """Harvest, then publish what was selected."""
+        self._annotate_recordings()
+        if self.config.conversations.use and self.config.targets.per_language:
+            self._make_conversations()
+        self._make_noise()
+        selection = self._select()
+        runs = StageRuns([run for harvest in self._harvests for run in harvest.runs()])
+        if not selection.ids:
+            raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
+        store = self.environment.store
+        content = digest_sid_content(self.config, self.environment, runs, selection.ids, self.left_out)
+        record_part_use(store, self.config.dataset, self.config.build_name, runs.runs)
+        manifest = find_published_sid(self.config, self.environment, content)
+        if manifest is not None:
+            self.listener.on_phase("nothing new: the published build is made of just this")
+        else:
+            self.listener.on_phase(f"writing {len(selection.ids)} rows")
+            self.environment.recent.clear()  # what is published is read from the store
+            quotas = list_sid_quotas(self.config.targets, selection)
+            manifest = publish_sid(
+                self.config,
+                self.environment,
+                self._arrange_rows(selection),
+                runs,
+                quotas,
+                self.left_out,
+                content,
+                self.kind,
+                self.split,
+            )
+        location = store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
+        return SidOutcome(
+            location, manifest, summarise_sid(manifest, location, self.waves, self.environment.call_counts())
+        )
+
+    @property
+    def _harvests(self) -> Sequence[Harvest]:
+        return self.recordings, self.conversations, self.turns, self.noise
+
+    def _annotate_recordings(self) -> None:
+        if self.config.recordings.path is None:
+            return
+        self.listener.on_phase("reading recordings")
+        raw = pa.concat_tables([RAW_RECORDING.empty_table(), *read_recordings(self.config.recordings)])
+        journeys = self.recordings.grow(
+            raw,
+            "recordings",
+            self.environment,
+            self.listener,
+            self.config.partition_recordings,
+            self.config.workers,
+        )
+        self._annotate_turns(journeys)
+
+    def _make_conversations(self) -> None:
+        """Script and speak conversations, wave by wave, until the quotas are met that recordings left open."""
+        while self.waves < self.config.max_waves:
+            wanted = size_conversations(self._count_missing(), self._drawn, self._count_made(), self.config.surplus)
+            if not wanted:
+                return
+            plan = plan_conversations(wanted, self._drawn, self.config.seed)
+            self._drawn.update(wanted)
+            self.waves += 1
+            self.listener.on_phase(f"wave {self.waves}: {len(plan)} conversations")
+            journeys = self.conversations.grow(
+                plan,
+                f"wave{self.waves}",
+                self.environment,
+                self.listener,
+                self.config.partition_rows,
+                self.config.workers,
+            )
+            self._annotate_turns(journeys)
+
+    def _annotate_turns(self, recordings: Sequence[Journey]) -> None:
+        """Cut the turns of finished recordings and send them through the annotation."""
+        self.listener.on_phase("cutting turns")
+        partitions = {}
+        for journey in recordings:
+            partitions.update(
+                cut_partition(
+                    journey.partition,
+                    journey.name,
+                    self.environment,
+                    self.config.stages.cut_turns,
+                    self.config.partition_rows,
+                )
+            )
+        self.turns.grow_partitions(partitions, self.environment, self.listener, self.config.workers)
+        self._report_progress()
+
+    def _make_noise(self) -> None:
+        """Make clips of silence and noise, again where some are refused."""
+        targets = self.config.targets
+        self.listener.on_phase("making clips without speech")
+        silences = self._list_silences()
+        tried: set[str] = set()
+        for round_number in range(_NOISE_ROUNDS):
+            made = Counter(self.noise.summary()["category"].to_pylist())
+            plan = pa.concat_tables(
+                [
+                    self._plan_silences(silences, targets.silence - made[SILENCE]),
+                    self._plan_noise(targets.noise - made[NOISE], tried),
+                ]
+            )
+            if not len(plan):
+                return
+            tried.update(plan["id"].to_pylist())
+            self.noise.grow(
+                plan,
+                f"noise{round_number}",
+                self.environment,
+                self.listener,
+                self.config.partition_rows,
+                self.config.workers,
+            )
+
+    def _list_silences(self) -> list[Silence]:
+        columns = ("recording_id", "licence", "silences")
+        return [
+            silence
+            for journey in (*self.recordings.journeys, *self.conversations.journeys)
+            for silence in list_silences(read_partition_columns(self.environment.store, journey.partition, columns))
+        ]
+
+    def _plan_silences(self, silences: list[Silence], count: int) -> pa.Table:
+        """Return plans of so many more silence clips; `silences` keeps what they leave."""
+        plans = plan_silences(silences, max(0, count), self.config.stages.make_noise_clips, self.config.seed)
+        if not plans:
+            return NOISE_PLAN.empty_table()
+        used = {piece for plan in plans for piece in plan.pieces}
+        touched = {(piece.recording_id, piece.channel, piece.start_s) for piece in used}
+        silences[:] = [s for s in silences if (s.recording_id, s.channel, s.start_s) not in touched]
+        return cut_silences(plans, self._read_recordings(["recording_id", "audio"]))
+
+    def _read_recordings(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        for journey in (*self.recordings.journeys, *self.conversations.journeys):
+            yield read_partition_columns(self.environment.store, journey.partition, columns)
+
+    def _plan_noise(self, count: int, tried: set[str]) -> pa.Table:
+        return read_noise_plan(plan_noise(max(0, count), self.config.noise, self.config.seed, tried))
+
+    def _select(self) -> SidSelection:
+        turns, noise = self.turns.summary(), self.noise.summary()
+        shared = ["id", "language", "category", "recording_id", "speaker", "synthetic"]
+        rows = pa.concat_tables([turns.select(shared), noise.select(["id", "category"])], promote_options="default")
+        return select_sid(rows.select(shared), self.config.targets, self.config.seed)
+
+    def _count_missing(self) -> dict[Stratum, int]:
+        """Return how many rows of each language and category that can be synthesised are still missing."""
+        return {
+            (language, category): rows
+            for (language, category), rows in self._select().missing.items()
+            if language is not None and language not in self.left_out
+        }
+
+    def _count_made(self) -> dict[Stratum, int]:
+        turns = self.turns.summary()
+        columns = zip(turns["language"].to_pylist(), turns["true_category"].to_pylist(), strict=True)
+        return dict(Counter((language, category) for language, category in columns if category is not None))
+
+    def _report_progress(self) -> None:
+        targets = self.config.targets
+        accepted = Counter(self.turns.summary()["category"].to_pylist())
+        wanted = {
+            category: rows * len(targets.languages) for category, rows in (targets.per_language or accepted).items()
+        }
+        self.listener.on_accepted(dict(accepted), wanted)
+
+    def _arrange_rows(self, selection: SidSelection) -> SidRows:
+        chosen = set(selection.ids)
+        turns = set(self.turns.summary()["id"].to_pylist())
+        noise = set(self.noise.summary()["id"].to_pylist())
+        return SidRows(
+            turns=self.turns.read_rows(self.environment, turns & chosen),
+            noise=self.noise.read_rows(self.environment, noise & chosen),
+            set_aside=[
+                SetAside(
+                    SELECTION,
+                    "quota_filled",
+                    len(turns & chosen),
+                    PLACED,
+                    self.turns.read_rows(self.environment, turns - chosen),
+                    after=TURN_STAGES[-1],
+                )
+            ],
+        )
+
+
+def run_sid_build(config: SidConfig, kind: SidKind, split: str) -> SidOutcome:
+    """Check a configuration, and make its build inside a Prefect flow.
+
+    Raises:
+        UserError: the configuration, an input file, prompts, an engine's set-up is wrong.
+        BuildError: there is not a single row to publish, or another process is making this build.
+    """
+    check_sid_build(config)
+    listener = PrefectListener(current_listener(), config.dataset)
+    environment = open_environment(StageJob.of_sid(config))
+
+    def build_once() -> SidOutcome:
+        outcome = SidBuild(config, environment, listener, left_out, kind, split).run()
+        listener.publish(outcome.manifest, outcome.summary, outcome.location)
+        return outcome
+
+    try:
+        left_out = check_opened_sid_engines(config, environment)
+        with lock_build(environment.store, config.dataset, config.build_name):
+            return run_with_repairs(build_once, environment.store, listener, "rebuilding a damaged part")
+    finally:
+        close_environments()

@@ -1,0 +1,1 @@
+"""Transcripts of two-party recordings, one parser a format."""
