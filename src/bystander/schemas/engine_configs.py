@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.field_types import TimeoutSeconds, Workers
@@ -85,7 +85,7 @@ TextEngineConfig = Annotated[
 
 
 class KokoroSpeechConfig(EngineConfig):
-    """Embedded Kokoro-82M on onnxruntime, English voices."""
+    """Embedded Kokoro-82M on onnxruntime, English and Mandarin voices."""
 
     SPEED_ONLY = frozenset({"sessions"})
     engine: Literal["kokoro"] = "kokoro"
@@ -93,6 +93,13 @@ class KokoroSpeechConfig(EngineConfig):
     sessions: int = Field(2, ge=1, le=256)
     """Clips synthesised at once, one thread each."""
     speed: float = Field(1.0, ge=0.5, le=2.0)
+    languages: tuple[Literal["en", "zh"], ...] = Field(("en",), min_length=1)
+    """Whose voices there are. What an engine without Mandarin says does not depend on anything Mandarin."""
+
+    @field_validator("languages")
+    @classmethod
+    def _order_languages(cls, languages: tuple[Literal["en", "zh"], ...]) -> tuple[Literal["en", "zh"], ...]:
+        return tuple(sorted(set(languages)))
 
 
 class FakeSpeechConfig(EngineConfig):
@@ -100,6 +107,8 @@ class FakeSpeechConfig(EngineConfig):
 
     engine: Literal["fake_speech"] = "fake_speech"
     voices: int = Field(8, ge=2, le=32)
+    languages: tuple[str, ...] = Field(("en",), min_length=1)
+    """Of the voices, in turn."""
 
 
 SpeechEngineConfig = Annotated[KokoroSpeechConfig | FakeSpeechConfig, Field(discriminator="engine")]

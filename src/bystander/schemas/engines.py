@@ -181,24 +181,41 @@ class Voice:
 
 @dataclass(frozen=True, slots=True)
 class SpeechRequest:
-    """Speak `text` in a voice. The same request gives the same samples."""
+    """Speak `text` in a voice. The same request gives the same samples, whether or not word times are asked for."""
 
     text: str
     voice: str
     seed: int
     language: str = "en"
+    word_times: bool = False
+    """Whether the reply is to say when each word is spoken, as far as the engine can tell."""
 
     def describe(self) -> dict[str, Any]:
         """Return all that decides the reply, as JSON-ready data."""
-        return {"text": self.text, "voice": self.voice, "seed": self.seed, "language": self.language}
+        described = {"text": self.text, "voice": self.voice, "seed": self.seed, "language": self.language}
+        return {**described, "word_times": True} if self.word_times else described
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenWord:
+    """A word of a text that was spoken, as written (`tasks.texts.turn_words`); seconds from the first sample."""
+
+    word: str
+    start_s: float
+    end_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechReply:
-    """Synthesised speech at `sampling_rate` Hz, untrimmed."""
+    """Synthesised speech at `sampling_rate` Hz, untrimmed.
+
+    `words` are all words of the text in order, starts not falling, where word times were asked for and the engine can
+    tell them; else None.
+    """
 
     samples: Samples
     sampling_rate: int
+    words: tuple[SpokenWord, ...] | None = None
 
 
 @runtime_checkable

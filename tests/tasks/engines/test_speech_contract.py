@@ -18,10 +18,9 @@ from bystander.tasks.engines.kokoro import (
     STYLE_SPREAD,
     KokoroSpeechEngine,
     cut_ellipsis,
-    load_styles,
-    load_symbols,
     vary_delivery,
 )
+from bystander.tasks.engines.kokoro_styles import load_styles, load_symbols
 
 
 @pytest.fixture(scope="module", params=["fake", pytest.param("kokoro", marks=pytest.mark.models)])

@@ -11,7 +11,7 @@ from bystander.schemas.errors import ConfigError
 from bystander.schemas.exclusions import NoExclusions
 from bystander.schemas.tpi import SCORED, VOICED
 from bystander.schemas.tpi_params import ChooseVoices
-from bystander.tasks.engines.kokoro import load_styles
+from bystander.tasks.engines.kokoro_styles import load_styles
 from bystander.tasks.stages.choose_voices import STAGE, check_voices
 from scripted_engines import TonesInOrder, make_context
 from tpi_rows import make_rows

@@ -28,6 +28,7 @@ from bystander.schemas.engines import (
     SpeechEngine,
     SpeechReply,
     SpeechRequest,
+    SpokenWord,
     TextEngine,
     TextReply,
     TextRequest,
@@ -38,6 +39,7 @@ from bystander.tasks.engines.engine_audio import quantise
 
 _LAYOUT = "1"
 """Part of every key: raised when stored replies are encoded in another way."""
+_END_OF_WORDS = b"\n"
 
 
 class _Engine(Protocol):
@@ -179,6 +181,8 @@ class CachedSpeechEngine(_CachedEngine[SpeechEngine, SpeechRequest, SpeechReply]
     """A `SpeechEngine` over another and a cache.
 
     Clips are kept as 16-bit FLAC, and a fresh clip comes back as that FLAC reads, so fresh and kept samples are equal.
+    Word times stand before it as JSON. They are asked for under a key of their own, so that clips kept without them
+    stay good for whoever needs none.
     """
 
     kind = "speech"
@@ -277,14 +281,24 @@ def _encode_clip(reply: SpeechReply) -> bytes | None:
         return None
     stream = io.BytesIO()
     soundfile.write(stream, quantise(reply.samples), reply.sampling_rate, format="FLAC", subtype="PCM_16")
-    return stream.getvalue()
+    if reply.words is None:
+        return stream.getvalue()
+    words = json.dumps([[word.word, word.start_s, word.end_s] for word in reply.words])
+    return words.encode("ascii") + _END_OF_WORDS + stream.getvalue()
 
 
 def _decode_clip(data: bytes) -> SpeechReply:
     import soundfile
 
+    words: tuple[SpokenWord, ...] | None = None
+    if data[:1] == b"[":  # FLAC begins with its own name
+        head, _, data = data.partition(_END_OF_WORDS)
+        try:
+            words = tuple(SpokenWord(str(word), float(start), float(end)) for word, start, end in json.loads(head))
+        except (TypeError, ValueError) as exc:
+            raise ValueError("no word times") from exc
     try:
         samples, sampling_rate = soundfile.read(io.BytesIO(data), dtype="int16")
     except soundfile.LibsndfileError as exc:
         raise ValueError("no FLAC clip") from exc
-    return SpeechReply(samples=samples.astype(np.float32) / np.float32(32768), sampling_rate=int(sampling_rate))
+    return SpeechReply(samples.astype(np.float32) / np.float32(32768), int(sampling_rate), words)

@@ -1,7 +1,10 @@
-"""Kokoro-82M on onnxruntime: 28 English voices, 24 kHz, no torch.
+"""Kokoro-82M on onnxruntime: 28 English and 8 Mandarin voices, 24 kHz, no torch.
 
-Text goes through hibari-tts' grapheme-to-phoneme rules (American for `a*` voices, British for `b*`), then, as numbers
-of Kokoro's symbols, into the network together with a row of the voice's style tensor and a speed.
+Text goes through grapheme-to-phoneme rules (American for `a*` voices, British for `b*`, Mandarin for `z*`), then, as
+numbers of Kokoro's symbols, into the network together with a row of the voice's style tensor and a speed.
+
+The network first predicts how many frames of 25 ms each symbol lasts, then speaks with exactly these durations: word
+times are their sums.
 
 Kokoro itself is deterministic, so the seed of a request chooses a small variation that a speaker has too: the speed,
 within `SPEED_SPREAD` of the configured one, and the style row, up to `STYLE_SPREAD` rows from the one for this number
@@ -10,22 +13,24 @@ of symbols. It depends on the seed alone; another seed therefore is another take
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from importlib import metadata, resources
-from typing import Any
+from importlib import metadata
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from bystander.schemas.engine_configs import KokoroSpeechConfig
-from bystander.schemas.engines import EngineIdentity, RowFault, SpeechReply, SpeechRequest, Voice
+from bystander.schemas.engines import EngineIdentity, RowFault, SpeechReply, SpeechRequest, SpokenWord, Voice
 from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.identity import make_rng
+from bystander.tasks.engines.kokoro_english import EnglishPronouncer
+from bystander.tasks.engines.kokoro_mandarin import PACKAGES as MANDARIN_PACKAGES
+from bystander.tasks.engines.kokoro_mandarin import MandarinPronouncer
+from bystander.tasks.engines.kokoro_styles import ACCENTS, VoiceStyles, load_styles, load_symbols
+from bystander.tasks.engines.kokoro_words import Pronouncer, Pronunciation, WordSpan
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
 from bystander.tasks.engines.onnx_session import open_onnx_session
 
@@ -34,9 +39,13 @@ MAX_SYMBOLS = 510
 """Length of Kokoro's context without its two pads."""
 SPEED_SPREAD = 0.06
 STYLE_SPREAD = 12
+SAMPLES_PER_FRAME: Final = 600
+"""25 ms: the durations that the network gives its symbols are whole frames of this length."""
 
 _RULES = "1"  # raise when the mapping from text and seed to the network's inputs changes
-_ACCENTS = {"a": "American English", "b": "British English"}
+_MANDARIN_RULES = "1"  # the same of Mandarin texts alone
+_DURATIONS: Final = "/encoder/Gather_output_0"
+"""The value inside the graph that holds the frames of each symbol, the two pads included: shape (n + 2,), int64."""
 _LICENCE = "Apache-2.0"
 
 
@@ -51,23 +60,19 @@ class KokoroSpeechEngine:
         """
         self._config = config
         self._path = resolve_model(config.model)
-        self._styles = load_styles()
+        self._styles = {voice: styles for language in config.languages for styles, voice in _list_styles(language)}
         self._symbols = load_symbols()
         self._pool = ThreadPoolExecutor(config.sessions, thread_name_prefix="kokoro")
         self._lock = threading.Lock()
         self._session: Any = None
-        self._phonemisers: dict[str, Any] = {}
+        self._tells_durations = False
+        self._pronouncers: dict[str, Pronouncer] = {}
         self._identity = EngineIdentity(
             kind="speech",
             name="kokoro",
             model=config.model,
             revision=read_revision(config.model, self._path),
-            settings=(
-                ("g2p", f"hibari-tts {_find_version('hibari-tts')}"),
-                ("rules", _RULES),
-                ("speed", f"{config.speed:g}"),
-                ("voices", self._styles.digest[:16]),
-            ),
+            settings=_describe_settings(config),
         )
 
     @property
@@ -79,31 +84,32 @@ class KokoroSpeechEngine:
         return [
             Voice(
                 id=voice,
-                language="en",
+                language=_find_language(voice),
                 gender="female" if voice[1] == "f" else "male",
-                source=f"Kokoro-82M v1.0, {_ACCENTS[voice[0]]}",
+                source=f"Kokoro-82M v1.0, {ACCENTS[voice[0]]}",
                 licence=_LICENCE,
             )
-            for voice in self._styles.voices
+            for voice in sorted(self._styles)
         ]
 
     def synthesise(
         self, requests: Sequence[SpeechRequest], on_reply: Callable[[int, SpeechReply], None] | None = None
     ) -> list[SpeechReply | RowFault]:
-        """Speak the requests.
+        """Speak the requests. A reply's word times are None where a word of the text has no symbols of its own.
 
-        Row faults: `empty_text`, `text_too_long_to_speak` (above 510 symbols), `unsupported_language`.
+        Row faults: `empty_text`, `text_too_long_to_speak` (above 510 symbols), `unsupported_language` (another than the
+        voice's).
 
         Raises:
-            EngineSetupError: a voice is unknown, or the model cannot be opened.
+            EngineSetupError: a voice is unknown, a package is missing, or the model cannot be opened.
             EngineError: the network failed.
         """
         for request in requests:
-            if request.voice not in self._styles.voices:
+            if request.voice not in self._styles:
                 raise EngineSetupError(
-                    f"Kokoro has no voice {request.voice!r}; it has {', '.join(self._styles.voices)}"
+                    f"Kokoro has no voice {request.voice!r}; it has {', '.join(sorted(self._styles))}"
                 )
-        self._open()
+        self._open(any(request.word_times for request in requests))
 
         def speak(item: tuple[int, SpeechRequest]) -> SpeechReply | RowFault:
             index, request = item
@@ -118,77 +124,82 @@ class KokoroSpeechEngine:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._session = None
 
-    def _open(self) -> None:
+    def _open(self, durations: bool) -> None:
+        # A session that tells durations speaks the same samples; it takes longer to open, so only who needs one waits.
         with self._lock:
-            if self._session is None:
-                self._session = open_onnx_session(self._path)
+            if self._session is None or (durations and not self._tells_durations):
+                self._session = open_onnx_session(self._path, (_DURATIONS,) if durations else ())
+                self._tells_durations = durations
 
     def _speak(self, request: SpeechRequest) -> SpeechReply | RowFault:
-        if request.language.split("-")[0] != "en":
-            return RowFault("unsupported_language", f"Kokoro's voices here speak en, not {request.language}")
-        phonemes = self._phonemise(request.text, request.voice)
-        numbers = [self._symbols[symbol] for symbol in phonemes if symbol in self._symbols]
-        if not any(symbol.isalpha() for symbol in phonemes):
+        language = _find_language(request.voice)
+        if request.language.replace("_", "-").split("-")[0].lower() != language:
+            return RowFault(
+                "unsupported_language", f"Kokoro's voice {request.voice} speaks {language}, not {request.language}"
+            )
+        spoken = self._pronounce(request)
+        kept = [i for i, symbol in enumerate(spoken.symbols) if symbol in self._symbols]
+        if not any(symbol.isalpha() for symbol in spoken.symbols):
             return RowFault("empty_text", f"nothing in {request.text[:40]!r} can be spoken")
-        if len(numbers) > MAX_SYMBOLS:
-            return RowFault("text_too_long_to_speak", f"{len(numbers)} phoneme symbols, {MAX_SYMBOLS} at most")
+        if len(kept) > MAX_SYMBOLS:
+            return RowFault("text_too_long_to_speak", f"{len(kept)} phoneme symbols, {MAX_SYMBOLS} at most")
         speed, shift = vary_delivery(request.seed)
-        row = min(max(len(numbers) - 1 + shift, 0), MAX_SYMBOLS - 1)
+        row = min(max(len(kept) - 1 + shift, 0), MAX_SYMBOLS - 1)
         feed = {
-            "tokens": np.array([[0, *numbers, 0]], np.int64),
-            "style": self._styles.read_row(request.voice, row)[None],
+            "tokens": np.array([[0, *(self._symbols[spoken.symbols[i]] for i in kept), 0]], np.int64),
+            "style": self._styles[request.voice].read_row(request.voice, row)[None],
             "speed": np.array([self._config.speed * speed], np.float32),
         }
         try:
-            (samples,) = self._session.run(["audio"], feed)
+            audio, *durations = self._session.run(["audio", *([_DURATIONS] if request.word_times else [])], feed)
         except Exception as exc:  # onnxruntime raises types of its own
             raise EngineError(f"Kokoro failed on {request.text[:40]!r}: {str(exc).splitlines()[0][:160]}") from exc
-        return SpeechReply(np.clip(samples.reshape(-1), -1, 1).astype(np.float32), SAMPLING_RATE)
+        samples = np.clip(audio.reshape(-1), -1, 1).astype(np.float32)
+        words = None
+        if durations and spoken.words is not None:
+            words = time_words(spoken.words, kept, durations[0], len(samples))
+        return SpeechReply(samples, SAMPLING_RATE, words)
 
-    def _phonemise(self, text: str, voice: str) -> str:
+    def _pronounce(self, request: SpeechRequest) -> Pronunciation:
         # The rules keep a cache and load one of their tables on demand; they are fast enough to take turns.
+        text = cut_ellipsis(request.text)
         with self._lock:
-            accent = voice[0]
-            if accent not in self._phonemisers:
-                self._phonemisers[accent] = _open_phonemiser(british=accent == "b")
-            phonemes: str = self._phonemisers[accent](cut_ellipsis(text))
-        return phonemes
+            accent = request.voice[0]
+            if accent not in self._pronouncers:
+                self._pronouncers[accent] = (
+                    MandarinPronouncer() if accent == "z" else EnglishPronouncer(british=accent == "b")
+                )
+            pronouncer = self._pronouncers[accent]
+            if isinstance(pronouncer, EnglishPronouncer) and not request.word_times:
+                return Pronunciation(pronouncer.transcribe(text), None)
+            return pronouncer.pronounce(text)
 
 
-class VoiceStyles:
-    """The style tensors of the voices, as factors."""
+def time_words(
+    words: Sequence[WordSpan], kept: Sequence[int], durations: npt.NDArray[np.int64], length: int
+) -> tuple[SpokenWord, ...] | None:
+    """Return when each word is spoken, from how long each symbol lasts; None where a word has no symbol.
 
-    def __init__(self, voices: tuple[str, ...], rows: Any, columns: Any, digest: str) -> None:
-        self.voices = voices
-        self.digest = digest
-        self._index = {voice: i for i, voice in enumerate(voices)}
-        self._rows = rows
-        self._columns = columns
+    Args:
+        words: spans of symbols.
+        kept: which symbols the network was given, ascending.
+        durations: frames of each of them, a pad before and after, shape (len(kept) + 2,).
+        length: samples of the clip.
 
-    def read_row(self, voice: str, row: int) -> npt.NDArray[np.float32]:
-        """Return a style row, shape (256,), float32; `row` is in [0, 510)."""
-        i = self._index[voice]
-        style: npt.NDArray[np.float32] = self._rows[i, row].astype(np.float32) @ self._columns[i].astype(np.float32)
-        return style
-
-
-@cache
-def load_styles() -> VoiceStyles:
-    """Return the voices that ship with the package, made by `scripts/make_kokoro_voices.py`."""
-    source = resources.files("bystander.tasks.engines").joinpath("data/kokoro_voices.npz")
-    with source.open("rb") as handle:
-        digest = hashlib.sha256(handle.read()).hexdigest()
-        handle.seek(0)
-        with np.load(handle) as data:
-            return VoiceStyles(tuple(map(str, data["voices"])), data["rows"], data["columns"], digest)
-
-
-@cache
-def load_symbols() -> dict[str, int]:
-    """Return Kokoro's phoneme symbols and their numbers."""
-    source = resources.files("bystander.tasks.engines").joinpath("data/kokoro_symbols.json")
-    symbols: dict[str, int] = json.loads(source.read_text("utf-8"))
-    return symbols
+    Raises:
+        EngineError: the durations are not those of the clip.
+    """
+    ends = np.cumsum(durations.reshape(-1)) * SAMPLES_PER_FRAME
+    if len(ends) != len(kept) + 2 or ends[-1] != length:
+        raise EngineError(f"Kokoro's durations are of {len(ends)} symbols and {ends[-1]} samples, not {length}")
+    spoken = []
+    for word in words:
+        inside = [number for number, at in enumerate(kept) if word.start <= at < word.end]
+        if not inside:
+            return None
+        start, end = ends[inside[0]], ends[inside[-1] + 1]
+        spoken.append(SpokenWord(word.word, float(start) / SAMPLING_RATE, float(end) / SAMPLING_RATE))
+    return tuple(spoken)
 
 
 def vary_delivery(seed: int) -> tuple[float, int]:
@@ -209,12 +220,24 @@ def cut_ellipsis(text: str) -> str:
     return bare
 
 
-def _open_phonemiser(british: bool) -> Any:
-    try:
-        from hibari.g2p import G2P
-    except ImportError as exc:
-        raise EngineSetupError("the package hibari-tts is missing; run: pip install hibari-tts") from exc
-    return G2P(british=british)
+def _find_language(voice: str) -> str:
+    return "zh" if voice[0] == "z" else "en"
+
+
+def _list_styles(language: str) -> list[tuple[VoiceStyles, str]]:
+    styles = load_styles(language)
+    return [(styles, voice) for voice in styles.voices]
+
+
+def _describe_settings(config: KokoroSpeechConfig) -> tuple[tuple[str, str], ...]:
+    """Return what decides the samples. Without Mandarin it is what it was before there was any: caches stay good."""
+    settings = [("g2p", f"hibari-tts {_find_version('hibari-tts')}"), ("rules", _RULES), ("speed", f"{config.speed:g}")]
+    if "en" in config.languages:
+        settings.append(("voices", load_styles("en").digest[:16]))
+    if "zh" in config.languages:
+        rules = ", ".join(f"{package} {_find_version(package)}" for package in MANDARIN_PACKAGES)
+        settings += [("zh_g2p", rules), ("zh_rules", _MANDARIN_RULES), ("zh_voices", load_styles("zh").digest[:16])]
+    return tuple(settings)
 
 
 def _find_version(package: str) -> str:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bystander.schemas.errors import EngineSetupError
 
 
-def open_onnx_session(path: Path) -> Any:
+def open_onnx_session(path: Path, inner_outputs: Sequence[str] = ()) -> Any:
     """Return an onnxruntime session that runs each call on the caller's thread alone.
 
     One thread a call makes results independent of the machine's load, and lets callers run calls side by side.
 
+    Args:
+        path: the model.
+        inner_outputs: names of int64 values inside the graph that are to be outputs too, after its own. The file is
+            then read whole, which takes its size in memory for a moment.
+
     Raises:
-        EngineSetupError: onnxruntime is missing, or the file is no model that it can run.
+        EngineSetupError: onnxruntime is missing, the file is no model that it can run, or it has no such value.
     """
     try:
         import onnxruntime
@@ -25,6 +31,20 @@ def open_onnx_session(path: Path) -> Any:
     options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors only: warnings about unused initialisers are of no use to anyone
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        model = _read_with_outputs(path, inner_outputs) if inner_outputs else str(path)
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as exc:  # onnxruntime raises types of its own for each kind of damage
         raise EngineSetupError(f"{path}: cannot be opened as an ONNX model ({str(exc).splitlines()[0][:120]})") from exc
+
+
+def _read_with_outputs(path: Path, names: Sequence[str]) -> bytes:
+    """Return a model's bytes with further outputs.
+
+    Messages of protocol buffers merge when their bytes are joined, and repeated fields are appended to: so a model that
+    holds nothing but outputs adds them to the one before it, which need not be parsed for that.
+    """
+    from onnx import ModelProto, TensorProto, helper
+
+    added = ModelProto()
+    added.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.INT64, None) for name in names)
+    return b"".join([path.read_bytes(), added.SerializeToString()])
