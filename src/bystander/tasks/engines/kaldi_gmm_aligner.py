@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from bystander.schemas.engines import EngineIdentity, RowFault
 from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.sid_engine_configs import KaldiGmmAlignerConfig
-from bystander.tasks.engines.kaldi_gmm.acoustic_model import hash_model, load_model
+from bystander.tasks.engines.kaldi_gmm.acoustic_model import find_shipped_model, hash_model, load_model
 from bystander.tasks.engines.kaldi_gmm.clip_alignment import ClipAligner, ScoredPath
 from bystander.tasks.engines.kaldi_gmm.features import FRAME_SHIFT_S
 from bystander.tasks.engines.kaldi_gmm.pronunciations import PRONOUNCED_LANGUAGES, open_pronouncer
@@ -50,7 +50,8 @@ class KaldiGmmAligner:
             ModelStoreError: a configured model does not exist (from `resolve_model`).
         """
         self._config = config
-        self._paths = {language: _find_shipped(language) for language in SHIPPED_LANGUAGES}
+        shipped = {language: find_shipped_model(language) for language in SHIPPED_LANGUAGES}
+        self._paths = {language: path for language, path in shipped.items() if path.is_file()}
         for language, model in config.models.items():
             if language not in PRONOUNCED_LANGUAGES:
                 raise EngineSetupError(
@@ -179,10 +180,6 @@ def build_reply(found: ScoredPath, words: Sequence[str], duration_s: float, bias
         ),
         score=round(found.score, 3),
     )
-
-
-def _find_shipped(language: str) -> Path:
-    return Path(str(resources.files("bystander.tasks.engines").joinpath(f"data/kaldi_gmm_{language}.npz")))
 
 
 def _hash(path: Path) -> str:

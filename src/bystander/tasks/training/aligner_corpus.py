@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3")
 TEXT_SUFFIXES = (".txt", ".lab")
 TIMED_SUFFIXES = (".TextGrid", ".textgrid", ".ctm", ".json", ".seglst", ".stm")
 """A timed transcript counts before a plain text beside it."""
+MANIFEST = "manifest.jsonl"
 MARGIN_S = 0.25
 """Sound kept on either side of a segment that is cut out of a longer recording."""
 MAX_CLIP_S = 60.0
@@ -35,19 +36,24 @@ class _Source:
     words: tuple[str, ...] = ()
     times: tuple[tuple[float, float], ...] | None = None
     segments: tuple[Segment, ...] = ()
+    kind: str = ""
+    break_word: int = 0
 
 
 def read_corpus(path: Path) -> list[TrainingClip]:
-    """Return the clips of a folder or of a manifest, ordered by id.
+    """Return the clips of a folder or of a manifest, in its order.
 
-    A folder holds audio files, each with its transcript beside it under the same stem: a plain text (`.txt`, `.lab`),
+    A folder holds a `manifest.jsonl`, or audio files, each with its transcript beside it under the same stem: a plain text (`.txt`, `.lab`),
     or a timed one (TextGrid, CTM, STM, SegLST or WhisperX-style JSON) whose segments become a clip each. A manifest is
     JSONL, a line a clip: `audio` (relative to the manifest), `text` or `words`; `words` may be strings, or objects with
-    `word`, `start` and `end` in seconds.
+    `word`, `start` and `end` in seconds. `kind` and `break_word` (from 0) may say what a clip is for when a model is
+    measured.
 
     Raises:
         InputError: nothing is there, or a file, line or field is wrong; one sentence that names it.
     """
+    if (path / MANIFEST).is_file():
+        path = path / MANIFEST
     if path.is_dir():
         sources = list(_list_folder(path))
     elif path.is_file():
@@ -122,7 +128,15 @@ def _read_manifest(path: Path) -> Iterator[_Source]:
                 raise InputError(f"{where}: needs `text` or `words`")
             yield _Source(name, audio, words=_split_words(text, where))
         else:
-            yield _read_words(name, audio, words, where)
+            source = _read_words(name, audio, words, where)
+            yield replace(source, **_read_kind(record, len(source.words), where))
+
+
+def _read_kind(record: Mapping[str, Any], words: int, where: str) -> dict[str, Any]:
+    kind, break_word = record.get("kind", ""), record.get("break_word", 0)
+    if not isinstance(kind, str) or not isinstance(break_word, int) or not 0 <= break_word < words:
+        raise InputError(f"{where}: `kind` is a name and `break_word` the position of a word, from 0")
+    return {"kind": kind, "break_word": break_word}
 
 
 def _read_words(name: str, audio: Path, words: Any, where: str) -> _Source:
@@ -148,7 +162,9 @@ def _cut_clips(source: _Source) -> Iterator[TrainingClip]:
     if source.words:
         if source.times and source.times[-1][1] > len(samples) / rate + 0.1:
             raise InputError(f"{source.audio}: lasts {len(samples) / rate:.2f} s, its words {source.times[-1][1]:.2f} s")
-        yield TrainingClip(source.id, samples, rate, source.words, source.times)
+        yield TrainingClip(
+            source.id, samples, rate, source.words, source.times, source.kind, source.break_word
+        )
         return
     for number, segment in enumerate(source.segments):
         timed = bool(segment.words) and all(w.start_s is not None and w.end_s is not None for w in segment.words)

@@ -19,7 +19,13 @@ from bystander.tasks.engines.kaldi_gmm.acoustic_model import (
 )
 from bystander.tasks.engines.kaldi_gmm.clip_alignment import ClipAligner
 from bystander.tasks.engines.kaldi_gmm.pronunciations import open_pronouncer
-from bystander.tasks.training.aligner_accuracy import calibrate_model
+from bystander.tasks.training.aligner_accuracy import (
+    calibrate_model,
+    measure_starts,
+    rate_decisions,
+    sample_scores,
+    summarise_errors,
+)
 from bystander.tasks.training.aligner_training import AlignerTraining, TrainingClip, TrainingReport, train_aligner
 
 REPORT_FILE = "training.json"
@@ -76,6 +82,29 @@ def make_model(
     _write_report(folder / REPORT_FILE, model, report, figures, params)
     report_progress(f"{path}: {path.stat().st_size} bytes; {_describe(calibration)}")
     return FinishedModel(path, model, report, figures)
+
+
+def measure_model(path: Path, clips: Sequence[TrainingClip]) -> dict[str, dict[str, Any]]:
+    """Return word start errors with the model's bias taken out, for all words and for the words with a new intent.
+
+    Clips count as `immediate` or `backchannel` by their `kind`; their break word is the one that the manifest names.
+
+    Raises:
+        EngineSetupError: the model cannot be opened.
+    """
+    model = load_model(path)
+    bias_s = model.info.calibration.bias_s
+    aligner = ClipAligner(model, open_pronouncer(model.info.language))
+    figures: dict[str, dict[str, Any]] = {}
+    errors = measure_starts(aligner, clips)
+    if errors:
+        figures["all words"] = summarise_errors([e for es in errors.values() for e in es], bias_s).describe()
+    for kind in sorted({clip.kind for clip in clips if clip.kind}):
+        at_break = [errors[clip.id][clip.break_word] for clip in clips if clip.kind == kind and clip.id in errors]
+        if at_break:
+            figures[f"break words, {kind}"] = summarise_errors(at_break, bias_s).describe()
+    figures["decisions"] = dict(rate_decisions(sample_scores(aligner, clips), model.info.calibration))
+    return figures
 
 
 def _write_report(

@@ -17,7 +17,8 @@ from bystander.schemas.identity import make_rng
 _SLOT = re.compile(r"\{([a-z_]+)\}")
 _KINDS = ("backchannel", "backchannel_clause", "clause", "sentence", "list")
 _SHARES = (0.12, 0.3, 0.15, 0.38, 0.05)
-_MARKS = {"en": (".", ", ", "."), "zh": ("。", "，", "。")}
+_MARKS = {"en": (".", ", "), "zh": ("。", "，")}
+"""What ends a sentence, and what parts two pieces of one."""
 
 
 def draw_texts(language: str, count: int, seed: int) -> list[str]:
@@ -28,10 +29,25 @@ def draw_texts(language: str, count: int, seed: int) -> list[str]:
     Raises:
         InputError: there are no texts of that language.
     """
-    lists = load_lists()
-    if language not in lists:
-        raise InputError(f"language {language!r}: there are training texts of {', '.join(sorted(lists))} only")
-    return [_draw_text(language, lists[language], make_rng(seed, str(index), "aligner_texts")) for index in range(count)]
+    lists = _get_lists(language)
+    return [_draw_text(language, lists, make_rng(seed, str(index), "aligner_texts")) for index in range(count)]
+
+
+def draw_break_texts(language: str, count: int, seed: int) -> list[tuple[str, str]]:
+    """Return `count` pairs of a backchannel and a clause that could follow it after a pause, each a sentence.
+
+    Raises:
+        InputError: there are no texts of that language.
+    """
+    lists = _get_lists(language)
+    stop = _MARKS[language][0]
+    pairs = []
+    for index in range(count):
+        rng = make_rng(seed, str(index), "aligner_break_texts")
+        backchannel = lists["backchannels"][index * 7 % len(lists["backchannels"])]
+        clause = _fill(_choose(lists["clauses"], rng), lists, rng)
+        pairs.append((_start_sentence(backchannel + stop), _start_sentence(clause + stop)))
+    return pairs
 
 
 @cache
@@ -42,8 +58,15 @@ def load_lists() -> dict[str, dict[str, list[str]]]:
     return lists
 
 
+def _get_lists(language: str) -> dict[str, list[str]]:
+    lists = load_lists()
+    if language not in lists:
+        raise InputError(f"language {language!r}: there are training texts of {', '.join(sorted(lists))} only")
+    return lists[language]
+
+
 def _draw_text(language: str, lists: dict[str, list[str]], rng: np.random.Generator) -> str:
-    stop, comma, _ = _MARKS[language]
+    stop, comma = _MARKS[language]
     kind = str(rng.choice(_KINDS, p=_SHARES))
     if kind == "backchannel":
         return _start_sentence(_choose(lists["backchannels"], rng) + stop)

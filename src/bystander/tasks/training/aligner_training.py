@@ -35,13 +35,18 @@ class AlignerTraining(Params):
 
 @dataclass(frozen=True, slots=True)
 class TrainingClip:
-    """A clip, the words said in it and, where they are known, their times in seconds, one pair a word."""
+    """A clip, the words said in it and, where they are known, their times in seconds, one pair a word.
+
+    `kind` and `break_word` are for measuring: what sort of clip it is, and the word whose start matters most.
+    """
 
     id: str
     samples: Samples
     sampling_rate: int
     words: tuple[str, ...]
     times: tuple[tuple[float, float], ...] | None = None
+    kind: str = ""
+    break_word: int = 0
 
 
 @dataclass(frozen=True, slots=True)

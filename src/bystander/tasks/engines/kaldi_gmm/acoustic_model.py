@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 from dataclasses import asdict, dataclass, field, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +146,7 @@ def load_model(path: Path) -> AcousticModel:
     if not file.is_file():
         raise EngineSetupError(f"{file}: there is no alignment model; scripts/train_kaldi_gmm.py writes one")
     try:
-        with np.load(file, allow_pickle=False) as data:
+        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as data:
             arrays = {name: data[name] for name in data.files}
         info = json.loads(arrays["info"].tobytes())
         if info["format"] != _FORMAT:
@@ -160,6 +162,11 @@ def hash_model(path: Path) -> str:
     """Return the SHA-256 of a model file, or of the one in a folder."""
     file = path / MODEL_FILE if path.is_dir() else path
     return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def find_shipped_model(language: str) -> Path:
+    """Return where the package's own model of `en` or `zh` lies."""
+    return Path(str(resources.files("bystander.tasks.engines").joinpath(f"data/kaldi_gmm_{language}.npz")))
 
 
 def calibrate(info: ModelInfo, calibration: Calibration, notes: dict[str, Any]) -> ModelInfo:

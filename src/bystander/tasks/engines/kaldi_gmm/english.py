@@ -126,6 +126,7 @@ class EnglishPronouncer:
             for number, (phones, rating) in enumerate(self._read_accent(accent, text)):
                 if phones:
                     found.setdefault(phones)
+                    found.setdefault(tuple("t" if phone == "T" else phone for phone in phones))
                     known = known and (rating >= _KNOWN_RATING or number > 0)
         if not found:
             return None
