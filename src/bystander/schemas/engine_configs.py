@@ -108,7 +108,7 @@ class FakeSpeechConfig(EngineConfig):
     engine: Literal["fake_speech"] = "fake_speech"
     voices: int = Field(8, ge=2, le=32)
     languages: tuple[str, ...] = Field(("en",), min_length=1)
-    """Of the voices, in turn."""
+    """Of the voices, two after two."""
 
 
 SpeechEngineConfig = Annotated[KokoroSpeechConfig | FakeSpeechConfig, Field(discriminator="engine")]

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from bystander.schemas.stages import Params
+from bystander.schemas.tpi_params import SynthesiseSpeech
 
 
 class DecodeRecordings(Params):
@@ -22,6 +23,14 @@ class TranscribeRecordings(Params):
 
     min_transcript_overlap: float = Field(0.5, ge=0, le=1)
     """Share of the transcribed time in which the channel must have speech."""
+
+
+def check_ascending(params: Params, *names: str) -> None:
+    """Raise ValueError where a field of two numbers has the larger first."""
+    for name in names:
+        lowest, highest = getattr(params, name)
+        if lowest > highest:
+            raise ValueError(f"{name}: give two numbers, the smaller first, not {lowest}, {highest}")
 
 
 class WriteConversations(Params):
@@ -56,9 +65,45 @@ class WriteConversations(Params):
 
 
 class SpeakConversations(Params):
-    """`speak_conversations`: the two channels of a scripted conversation, whose break times are then known."""
+    """`speak_conversations`: the two channels of a scripted conversation, whose break times are then known.
+
+    Ranges are drawn from evenly. Defaults are chosen, not measured: a user cuts in at any point of an answer; overlaps
+    end within half a second or so of the interruption in human conversation, and assistants that do not listen go on.
+    """
 
     sampling_rate: int = Field(16000, ge=8000, le=48000)
+    checks: SynthesiseSpeech = SynthesiseSpeech(max_wer=0.15)
+    """When a clip is accepted, and how many attempts it has; `track_encoding` is of no use here."""
+    recognised_languages: tuple[str, ...] = ("en",)
+    """Where the configuration has a recogniser: languages that it understands. Other clips are judged by their signal.
+    So are lone backchannels: text normalisers drop "mm-hmm"."""
+    max_seconds_per_chinese_character: float = Field(0.6, gt=0, le=10)
+    """In place of `checks.max_seconds_per_character`: a character is a syllable."""
+    onset_share: tuple[float, float] = (0.25, 0.7)
+    """How much of the assistant's turn has been said when the user begins."""
+    lead_s: tuple[float, float] = (0.3, 0.8)
+    """Before the assistant begins, and after the last word."""
+    yield_share: float = Field(0.5, ge=0, le=1)
+    """Share of interrupted assistants that stop; the others finish what they are saying."""
+    yield_s: tuple[float, float] = (0.25, 0.9)
+    """How long after the break such an assistant still speaks; it then ends the word."""
+    second_backchannel_share: float = Field(0.3, ge=0, le=1)
+    """Share of `uninterrupted` conversations in which the user acknowledges once more, where there is room for it."""
+    level_dbfs: tuple[float, float] = (-29.0, -23.0)
+    """RMS level of a speaker's clips."""
+    room_tone_dbfs: tuple[float, float] = (-68.0, -58.0)
+    """RMS level of a channel's background."""
+    crosstalk_db: float | None = Field(None, ge=6, le=80)
+    """How far below a speaker's own channel the other picks them up; null for not at all."""
+
+    @model_validator(mode="after")
+    def _ranges_ascend(self) -> SpeakConversations:
+        check_ascending(self, "onset_share", "lead_s", "yield_s", "level_dbfs", "room_tone_dbfs")
+        if not 0 < self.onset_share[0] <= self.onset_share[1] < 1:
+            raise ValueError(f"onset_share: give two shares above 0 and below 1, not {self.onset_share}")
+        if max(self.level_dbfs) > -12 or max(self.room_tone_dbfs) > -30:
+            raise ValueError("level_dbfs: at most -12, where speech does not clip; room_tone_dbfs: at most -30")
+        return self
 
 
 class FindTurns(Params):

@@ -27,10 +27,12 @@ from bystander.schemas.engines import (
     Samples,
     SpeechReply,
     SpeechRequest,
+    SpokenWord,
     Voice,
 )
 from bystander.schemas.errors import EngineSetupError
 from bystander.tasks.engines.engine_audio import measure_peak_level
+from bystander.tasks.texts.turn_words import find_turn_words
 
 SAMPLING_RATE = 24000
 CHARACTER_S = 0.06
@@ -77,16 +79,20 @@ class FakeSpeechEngine:
         self._config = config
         self._flaw_of = flaw_of
         self._voices = tuple(f"fake_{index:02d}" for index in range(config.voices))
+        self._languages = tuple(config.languages[i // 2 % len(config.languages)] for i in range(config.voices))
 
     @property
     def identity(self) -> EngineIdentity:
-        return EngineIdentity("speech", "fake_speech", "tones", "1", (("voices", str(self._config.voices)),))
+        settings = [("voices", str(self._config.voices))]
+        if self._config.languages != ("en",):
+            settings.append(("languages", ",".join(self._config.languages)))
+        return EngineIdentity("speech", "fake_speech", "tones", "1", tuple(settings))
 
     @property
     def voices(self) -> Sequence[Voice]:
         return [
-            Voice(id=voice, language="en", gender="male" if i % 2 else "female", source="tones", licence="CC0-1.0")
-            for i, voice in enumerate(self._voices)
+            Voice(id=voice, language=language, gender="male" if i % 2 else "female", source="tones", licence="CC0-1.0")
+            for i, (voice, language) in enumerate(zip(self._voices, self._languages, strict=True))
         ]
 
     def synthesise(
@@ -131,7 +137,8 @@ class FakeSpeechEngine:
         elif flaw is SpeechFlaw.SILENT:
             code = np.zeros_like(code)
         margin = np.zeros(round(MARGIN_S * SAMPLING_RATE), np.float32)
-        return SpeechReply(np.concatenate([margin, code, margin]), SAMPLING_RATE)
+        words = time_words(text) if request.word_times else None
+        return SpeechReply(np.concatenate([margin, code, margin]), SAMPLING_RATE, words)
 
 
 class FakeRecogniser:
@@ -214,11 +221,20 @@ class FakeVerifier:
 
 def encode_speech(text: str, voice: int) -> Samples:
     """Return the code of a text in a voice, at 24 kHz, shape (1440 * characters,); other characters become `?`."""
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "replace")
+    plain = _write_plain(text)
     symbols = np.frombuffer(plain, np.uint8).astype(np.int64) - _FIRST_CHARACTER
     symbols[(symbols < 0) | (symbols >= len(_TEXT_CYCLES))] = ord("?") - _FIRST_CHARACTER
     code: Samples = (_make_tones()[symbols] + _make_voice(voice)).reshape(-1)
     return code
+
+
+def time_words(text: str) -> tuple[SpokenWord, ...]:
+    """Return when each word of a text is spoken in its code, margin included."""
+
+    def tell(position: int) -> float:
+        return MARGIN_S + CHARACTER_S * len(_write_plain(text[:position]))
+
+    return tuple(SpokenWord(word.text, tell(word.start), tell(word.end)) for word in find_turn_words(text))
 
 
 def decode_speech(samples: Samples, sampling_rate: int) -> str:
@@ -243,6 +259,10 @@ def decode_speech(samples: Samples, sampling_rate: int) -> str:
     coded = (power >= (_ACTIVE * peak) ** 2) & (in_tone >= _TONE_SHARE * power)
     symbols = spectrum.argmax(axis=1)[coded] + _FIRST_CHARACTER
     return bytes(symbols.astype(np.uint8)).decode("ascii").strip()
+
+
+def _write_plain(text: str) -> bytes:
+    return unicodedata.normalize("NFKD", text).encode("ascii", "replace")
 
 
 def _characters_to_samples(characters: int) -> int:
