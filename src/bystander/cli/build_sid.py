@@ -11,6 +11,7 @@ from bystander.cli.build_options import Config, Name, Out, RequireAll, Seed, Set
 
 if TYPE_CHECKING:
     from bystander.flows.sid_build import SidOutcome
+    from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig
 
 _Profile = Annotated[
     str,
@@ -45,8 +46,8 @@ _HELP = {
     "bench": "Build SID-Bench: two-channel recordings in, turns with the time of their break out; silence and noise "
     "besides.\n\nWithout recordings, conversations are scripted and synthesised, whose breaks are known. Ctrl-C loses "
     "nothing that is finished: the same command goes on from there.",
-    "train": "Build SID training data: the rows of SID-Bench, in a split to be trained on.\n\nCtrl-C loses nothing that "
-    "is finished.",
+    "train": "Build SID training data: the rows of SID-Bench, in a split to be trained on.\n\nCtrl-C loses nothing "
+    "that is finished.",
 }
 
 
@@ -90,20 +91,27 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
         overrides |= {key: value for key, value in given.items() if value is not None}
         if natural:
             overrides["targets.per_language"] = None
-        settings = load_sid_config(
-            SidBenchConfig if kind == "bench" else SidTrainConfig, profile, config or (), overrides
-        )
-
-        def run() -> SidOutcome:
-            # Prefect takes seconds to import.
-            from bystander.flows.build_sid_bench import run_build_sid_bench
-            from bystander.flows.build_sid_train import run_build_sid_train
-
-            if isinstance(settings, SidBenchConfig):
-                return run_build_sid_bench(settings)
-            return run_build_sid_train(settings)
-
-        run_build(lambda: check_sid_build(settings), run, require_all)
+        if kind == "bench":
+            bench = load_sid_config(SidBenchConfig, profile, config or (), overrides)
+            run_build(lambda: check_sid_build(bench), lambda: _run_bench(bench), require_all)
+        else:
+            train = load_sid_config(SidTrainConfig, profile, config or (), overrides)
+            run_build(lambda: check_sid_build(train), lambda: _run_train(train), require_all)
 
     build.__doc__ = _HELP[kind]
     return build
+
+
+# Prefect takes seconds to import: it waits until the settings have been checked.
+
+
+def _run_bench(settings: SidBenchConfig) -> SidOutcome:
+    from bystander.flows.build_sid_bench import run_build_sid_bench
+
+    return run_build_sid_bench(settings)
+
+
+def _run_train(settings: SidTrainConfig) -> SidOutcome:
+    from bystander.flows.build_sid_train import run_build_sid_train
+
+    return run_build_sid_train(settings)

@@ -15,7 +15,7 @@ from prefect.artifacts import (
 )
 
 from bystander.flows.listeners import BuildListener
-from bystander.storage.build_manifest import BuildManifest
+from bystander.storage.build_manifest import ManifestBase
 from bystander.storage.stage_results import StageResult
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class PrefectListener:
         self._show(100.0 * done / total if total else 100.0)
         self._inner.on_accepted(accepted, wanted)
 
-    def publish(self, manifest: BuildManifest, summary: Sequence[str], location: str) -> None:
+    def publish(self, manifest: ManifestBase, summary: Sequence[str], location: str) -> None:
         """Leave the final tables: the funnel, rejects by reason, and the summary."""
         self._show(100.0)
         stages = manifest.stages

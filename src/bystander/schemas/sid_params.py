@@ -15,7 +15,12 @@ class DecodeRecordings(Params):
 
     min_duration_s: float = Field(0.5, gt=0, le=3600)
     max_channel_correlation: float = Field(0.9, gt=0, le=1)
-    """Channels more alike than this hold both speakers each, or the same signal: no turn can be cut from them."""
+    """Channels more alike than this, sample by sample, hold the same signal: no turn can be cut from them."""
+    min_channel_separation_db: float = Field(9.0, ge=0, le=60)
+    """How far the other speaker must lie below a channel's own. Telephone lines have 20 to 40 dB, one room with a
+    microphone for each speaker 6 to 15, a mix 0."""
+    min_speech_s: float = Field(0.3, ge=0, le=3600)
+    """Speech that each channel must have in all."""
 
 
 class TranscribeRecordings(Params):
@@ -23,6 +28,22 @@ class TranscribeRecordings(Params):
 
     min_transcript_overlap: float = Field(0.5, ge=0, le=1)
     """Share of the transcribed time in which the channel must have speech."""
+    min_transcript_contrast: float = Field(0.3, ge=-1, le=1)
+    """By how much that share must be above the share of speech in the time that is not transcribed; -1 for transcripts
+    of chosen stretches. A right transcript has 0.55 and more, one of another recording 0, by chance up to 0.3."""
+    max_overrun_s: float = Field(0.5, ge=0, le=60)
+    """How far the transcript's times may reach past the end of the audio."""
+    min_words_heard: float = Field(0.5, ge=0, le=1)
+    """Share of the words of a transcript without times that the recogniser must hear too."""
+    exchange_swapped: bool = False
+    """Whether the speakers of a transcript that fits with its channels exchanged are exchanged; else it is rejected."""
+    max_pause_s: float = Field(0.5, ge=0, le=10)
+    """Speech with pauses up to this long is one utterance for the recogniser."""
+    margin_s: float = Field(0.15, ge=0, le=2)
+    """Audio that it hears on either side of an utterance."""
+    max_utterance_s: float = Field(25.0, ge=2, le=30)
+    """Longer stretches are cut at their longest pause; Whisper hears 30 s at once."""
+    min_utterance_s: float = Field(0.1, gt=0, le=5)
 
 
 def check_ascending(params: Params, *names: str) -> None:

@@ -22,6 +22,7 @@ from bystander.schemas.identity import digest_json
 from bystander.storage.filesystem import Store
 
 MANIFEST_NAME = "manifest.json"
+REPORT_NAME = "report.html"
 
 PACKAGES = (
     "ctranslate2",

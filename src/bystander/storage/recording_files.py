@@ -32,7 +32,7 @@ from bystander.storage.recording_manifest import SUFFIXES as MANIFEST_SUFFIXES
 from bystander.storage.recording_manifest import ManifestRow, read_manifest
 from bystander.storage.recording_transcripts import CorpusTranscripts, ReadTranscript, read_sides, read_whole
 from bystander.storage.transcripts.read_transcript import PARSERS
-from bystander.storage.transcripts.segments import TranscriptFault
+from bystander.storage.transcripts.segments import TranscriptError
 
 BATCH_ROWS = 64
 
@@ -68,11 +68,11 @@ def read_recordings(source: RecordingSource) -> Iterator[pa.Table]:
     """Yield the recordings of `source` as `RAW_RECORDING` tables of up to `BATCH_ROWS` rows, in order of their names.
 
     `path` is a folder (searched with all below it for `AUDIO_SUFFIXES`), a glob, one audio file, or a manifest (JSONL,
-    CSV, TSV with the fields of `recording_manifest.FIELDS`). In a folder or glob, two files whose names end in a pair of
-    sides (`_A` and `_B`, `-left` and `-right`, `.ch0` and `.ch1`, `_1` and `_2`, ...) and that have one channel each are
-    one recording. Its transcript is the file of its name, of any format of `transcripts.read_transcript.PARSERS`, or
-    one a side; CTM, STM and SegLST files of no recording's name are looked into for its name as recording id.
-    Without a path there are none.
+    CSV, TSV with the fields of `recording_manifest.FIELDS`); without it there are no recordings. In a folder or glob,
+    two files whose names end in a pair of sides (`_A` and `_B`, `-left` and `-right`, `.ch0` and `.ch1`, `_1` and `_2`)
+    and that have one channel each are one recording. Its transcript is the file of its name, of any format of
+    `transcripts.read_transcript.PARSERS`, or one a side; CTM, STM and SegLST files of no recording's name are looked
+    into for its name as recording id.
 
     The channel of each utterance is told as `transcripts.channels` says. Faults have reasons of `RECORDING_REASONS`.
 
@@ -115,9 +115,7 @@ def _list_recordings(source: RecordingSource) -> tuple[Iterator[_Listed], Corpus
     chosen = [file for file in files if file.suffix in AUDIO_SUFFIXES or (is_glob and not is_transcript(file))]
     if not chosen:
         kinds = ", ".join(sorted({file.suffix or "no ending" for file in files})[:10])
-        raise InputError(
-            f"recordings {source.path}: holds no audio file (it has {kinds}); name one that does, or a glob"
-        )
+        raise InputError(f"recordings {source.path}: holds no audio file (it has {kinds}); name a glob of yours")
     index = TranscriptIndex(apart if apart is not None else _find_beside(files, is_glob))
     found = list(pair_audio(chosen))
     named = {file.name for audio in found for file in _find_named(index, audio)}
@@ -193,7 +191,8 @@ def _list_row(row: ManifestRow, manifest: FoundFile, index: TranscriptIndex) -> 
 
 def _make_row(listed: _Listed, source: RecordingSource, corpus: CorpusTranscripts, seen: _Seen) -> dict[str, Any]:
     stem = listed.audio.stem
-    fault, digests, transcript = listed.fault, (), None
+    fault, transcript = listed.fault, None
+    digests: tuple[str, ...] = ()
     if fault is None:
         digests, fault = _digest_files(listed)
     if fault is None:
@@ -203,7 +202,7 @@ def _make_row(listed: _Listed, source: RecordingSource, corpus: CorpusTranscript
     if fault is None:
         try:
             transcript = _read_transcript(listed, source, corpus)
-        except TranscriptFault as exc:
+        except TranscriptError as exc:
             fault = (exc.reason, f"{listed.place}: {exc}")
     language = listed.language or (transcript.language if transcript is not None else None) or source.language
     speakers = listed.speakers or (f"{stem}-A", f"{stem}-B")

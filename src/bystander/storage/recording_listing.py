@@ -128,8 +128,8 @@ def pair_audio(files: Iterable[FoundFile]) -> Iterator[FoundAudio]:
     """Yield the recordings of audio files: two files of one name whose ends are a pair of sides are one.
 
     `call_A.wav` and `call_B.wav`, `call-left` and `call-right`, `call.ch0` and `call.ch1`, `call_1` and `call_2` (where
-    no third number is there), `left.wav` and `right.wav` of one folder; their endings are the same. Files that hold two channels each are not
-    paired: they are recordings that are numbered.
+    no third number is there), `left.wav` and `right.wav` of one folder; their endings are the same. Files that hold two
+    channels each are not paired: they are recordings that are numbered.
     """
     files = list(files)
     groups: dict[tuple[str, str, str, str], dict[str, list[FoundFile]]] = defaultdict(lambda: defaultdict(list))

@@ -65,7 +65,7 @@ def read_manifest(file: FoundFile) -> Iterator[ManifestRow]:
     except Exception as exc:  # file systems raise errors of their own kind
         raise InputError(f"manifest {file.name}: cannot be read ({describe_fault(exc)})") from exc
     try:
-        records = list(SUFFIXES[file.suffix](io.BufferedReader(io.BytesIO(data)), file.name))  # type: ignore[arg-type]
+        records = list(SUFFIXES[file.suffix](io.BufferedReader(io.BytesIO(data)), file.name))
     except InputError as exc:
         raise InputError(str(exc).replace("query file", "manifest", 1)) from exc
     fields = {key for _, record in records if isinstance(record, Mapping) for key in record}

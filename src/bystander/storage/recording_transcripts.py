@@ -19,7 +19,7 @@ from bystander.storage.transcripts.read_transcript import (
     name_format,
     parse_transcript,
 )
-from bystander.storage.transcripts.segments import Segment, Transcript, TranscriptFault
+from bystander.storage.transcripts.segments import Segment, Transcript, TranscriptError
 
 _OF_CORPORA = frozenset({CTM, STM, SEGLST})
 
@@ -40,14 +40,14 @@ def read_whole(
     """Read the transcript of a whole recording; of several formats, the first in the order of `PARSERS`.
 
     Raises:
-        TranscriptFault: it cannot be read or used; its message names the file.
+        TranscriptError: it cannot be read or used; its message names the file.
     """
     file, chosen, transcript = _choose(files, form)
     try:
         segments = _take_recording(transcript.segments, stem)
         places, names = assign_channels(segments, stem, speakers) if segments else ([], speakers or ("", ""))
-    except TranscriptFault as exc:
-        raise TranscriptFault(f"transcript {file.name}, {exc}", exc.reason) from exc
+    except TranscriptError as exc:
+        raise TranscriptError(f"transcript {file.name}, {exc}", exc.reason) from exc
     return _finish(chosen, list(zip(places, segments, strict=True)), names, transcript.language, file.name)
 
 
@@ -60,7 +60,7 @@ def read_sides(
     """Read a transcript that has a file a channel, whatever labels are in it. One that is missing has no speech.
 
     Raises:
-        TranscriptFault: one cannot be read or used; its message names the file.
+        TranscriptError: one cannot be read or used; its message names the file.
     """
     placed: list[tuple[int, Segment]] = []
     names = list(speakers or (f"{stem}-A", f"{stem}-B"))
@@ -71,7 +71,7 @@ def read_sides(
         file, chosen, transcript = _choose(files, form)
         labels = {segment.speaker for segment in transcript.segments if segment.speaker}
         if len(labels) > 1:
-            raise TranscriptFault(
+            raise TranscriptError(
                 f"transcript {file.name}, has {len(labels)} speakers, and belongs to one channel", "too_many_speakers"
             )
         if labels and speakers is None and not labels & set(names):
@@ -95,13 +95,13 @@ class CorpusTranscripts:
         self._files = chosen
         self._form = form
         self._segments: Mapping[str, list[tuple[str, str, Segment]]] | None = None
-        self._faults: list[TranscriptFault] = []
+        self._faults: list[TranscriptError] = []
 
     def find(self, stem: str, speakers: tuple[str, str] | None) -> ReadTranscript | None:
         """Return the transcript whose recording id is `stem`, or None.
 
         Raises:
-            TranscriptFault: a file cannot be read, so that it is not known what is in it.
+            TranscriptError: a file cannot be read, so that it is not known what is in it.
         """
         if self._segments is None:
             self._segments = self._read()
@@ -112,12 +112,12 @@ class CorpusTranscripts:
             return None
         files = sorted({name for name, _, _ in found})
         if len(files) > 1:
-            raise TranscriptFault(f"transcripts {' and '.join(files[:3])} both have it", "transcript_ambiguous")
+            raise TranscriptError(f"transcripts {' and '.join(files[:3])} both have it", "transcript_ambiguous")
         segments = [segment for _, _, segment in found]
         try:
             places, names = assign_channels(segments, stem, speakers)
-        except TranscriptFault as exc:
-            raise TranscriptFault(f"transcript {files[0]}, {exc}", exc.reason) from exc
+        except TranscriptError as exc:
+            raise TranscriptError(f"transcript {files[0]}, {exc}", exc.reason) from exc
         return _finish(found[0][1], list(zip(places, segments, strict=True)), names, None, files[0])
 
     def _read(self) -> Mapping[str, list[tuple[str, str, Segment]]]:
@@ -125,7 +125,7 @@ class CorpusTranscripts:
         for file in self._files:
             try:
                 chosen, transcript = _read(file, self._form)
-            except TranscriptFault as exc:
+            except TranscriptError as exc:
                 self._faults.append(exc)
                 continue
             for segment in transcript.segments:
@@ -141,7 +141,7 @@ def _choose(files: Sequence[FoundFile], form: str | None) -> tuple[FoundFile, st
     order = list(PARSERS)
     read = sorted(((file, *_read(file, form)) for file in files), key=lambda item: _rank(item, order))
     if _rank(read[0], order) == _rank(read[1], order):
-        raise TranscriptFault(
+        raise TranscriptError(
             f"transcripts {read[0][0].name} and {read[1][0].name} both fit; keep one of them, or name it in a manifest",
             "transcript_ambiguous",
         )
@@ -158,17 +158,17 @@ def _read(file: FoundFile, form: str | None) -> tuple[str, Transcript]:
         with file.open() as stream:
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError as exc:
-        raise TranscriptFault(f"there is no transcript {file.path}", "transcript_missing") from exc
+        raise TranscriptError(f"there is no transcript {file.path}", "transcript_missing") from exc
     except Exception as exc:  # file systems raise errors of their own kind
-        raise TranscriptFault(
+        raise TranscriptError(
             f"transcript {file.name} cannot be read ({describe_fault(exc)})", "transcript_unreadable"
         ) from exc
     if len(data) > MAX_BYTES:
-        raise TranscriptFault(f"transcript {file.name} is larger than {MAX_BYTES >> 20} MiB", "transcript_unreadable")
+        raise TranscriptError(f"transcript {file.name} is larger than {MAX_BYTES >> 20} MiB", "transcript_unreadable")
     try:
         return parse_transcript(file.name, data, form)
-    except TranscriptFault as exc:
-        raise TranscriptFault(f"transcript {file.name}, {exc}", exc.reason) from exc
+    except TranscriptError as exc:
+        raise TranscriptError(f"transcript {file.name}, {exc}", exc.reason) from exc
 
 
 def _take_recording(segments: Sequence[Segment], stem: str) -> list[Segment]:
@@ -179,7 +179,7 @@ def _take_recording(segments: Sequence[Segment], stem: str) -> list[Segment]:
     wanted = fold_stem(stem)
     found = [segment for segment in segments if segment.recording and fold_stem(segment.recording) == wanted]
     if not found:
-        raise TranscriptFault(f"has {len(ids)} recordings, and none is called {stem!r}")
+        raise TranscriptError(f"has {len(ids)} recordings, and none is called {stem!r}")
     return found
 
 
@@ -191,13 +191,13 @@ def _finish(
     file: str,
 ) -> ReadTranscript:
     if not placed:
-        raise TranscriptFault(
+        raise TranscriptError(
             f"transcript {file} has no speech in it; take it away to have the recogniser write one", "transcript_empty"
         )
     untimed = [segment.start_s is None for _, segment in placed]
     if any(untimed) and not all(untimed):
         line = next(segment.line for _, segment in placed if segment.start_s is None)
-        raise TranscriptFault(f"transcript {file}, line or segment {line}: has no times, where others have them")
+        raise TranscriptError(f"transcript {file}, line or segment {line}: has no times, where others have them")
     if not any(untimed):
         placed = sorted(placed, key=lambda item: (item[1].start_s, item[1].end_s, item[0]))
     utterances = [

@@ -14,7 +14,14 @@ from bystander.schemas.identity import digest_json
 from bystander.schemas.sid import SID_FINAL
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SID_ROLES
-from bystander.storage.build_manifest import EngineInfo, get_code_version, list_package_versions, write_manifest
+from bystander.storage.build_manifest import (
+    REPORT_NAME,
+    EngineInfo,
+    get_code_version,
+    list_package_versions,
+    write_manifest,
+)
+from bystander.storage.card_parts import CARD_NAME
 from bystander.storage.shards import ShardWriter
 from bystander.storage.sid_card import write_sid_card
 from bystander.storage.sid_manifest import (
@@ -29,7 +36,6 @@ from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.metrics.annotation_error import COLUMNS, measure_annotation
 from bystander.tasks.report_sid import write_sid_report
-from bystander.tasks.report_tpi import REPORT_NAME
 from bystander.tasks.stages import CONVERSATION_STAGES, RECORDING_STAGES
 from bystander.tasks.stages.finalise_sid import finalise_noise, finalise_turns
 
@@ -76,7 +82,7 @@ def find_published_sid(config: SidConfig, environment: StageEnvironment, content
         manifest = read_sid_manifest(store)
         if manifest.content_digest != content_digest:
             return None
-        whole = store.exists(REPORT_NAME) and store.exists("README.md")
+        whole = store.exists(REPORT_NAME) and store.exists(CARD_NAME)
         for info in (*manifest.shards, *manifest.rejects):
             whole = whole and store.size(info.file) == info.bytes and store.sha256(info.file) == info.sha256
     except (BuildError, StorageError):

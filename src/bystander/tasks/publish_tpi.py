@@ -15,6 +15,7 @@ from bystander.schemas.identity import digest_json
 from bystander.schemas.tpi import CHECKED, FINAL
 from bystander.storage.build_contents import COLUMNS, RowContents
 from bystander.storage.build_manifest import (
+    REPORT_NAME,
     BuildKind,
     BuildManifest,
     EngineInfo,
@@ -34,7 +35,7 @@ from bystander.storage.dataset_card import write_card
 from bystander.storage.shards import ShardWriter
 from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
 from bystander.tasks.environment import StageEnvironment
-from bystander.tasks.report_tpi import REPORT_NAME, write_report
+from bystander.tasks.report_tpi import write_report
 from bystander.tasks.stages.finalise_rows import finalise_rows
 
 SELECTION = "select_quotas"

@@ -13,10 +13,10 @@ from bystander.pages.sid_report import (
     render_sid_report,
 )
 from bystander.schemas.sid import SID_FINAL
+from bystander.storage.build_manifest import REPORT_NAME
 from bystander.storage.filesystem import Store
 from bystander.storage.shard_rows import read_reject_examples, read_rows_by_id, read_without_audio
 from bystander.storage.sid_manifest import SidManifest
-from bystander.tasks.report_tpi import REPORT_NAME
 
 
 def write_sid_report(store: Store, manifest: SidManifest, sample_rows: int) -> None:

@@ -15,11 +15,9 @@ from bystander.pages.build_report import (
     render_build_report,
 )
 from bystander.schemas.tpi import FINAL
-from bystander.storage.build_manifest import BuildManifest
+from bystander.storage.build_manifest import REPORT_NAME, BuildManifest
 from bystander.storage.filesystem import Store
 from bystander.storage.shard_rows import read_reject_examples, read_rows_by_id, read_without_audio
-
-REPORT_NAME = "report.html"
 
 
 def write_report(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from bystander.storage.transcripts.segments import Segment, TranscriptFault
+from bystander.storage.transcripts.segments import Segment, TranscriptError
 
 _TOKEN = re.compile(r"^(?:(?:channel|chan|ch|speaker|spkr|spk|side)[ _.-]*)?0*(\d|a|b|l|r|left|right)$", re.IGNORECASE)
 _PAIRS = (("a", "b"), ("l", "r"), ("left", "right"), ("0", "1"), ("1", "2"))
@@ -30,7 +30,7 @@ def assign_channels(
         speakers: names in the order of the channels, where the user gives them.
 
     Raises:
-        TranscriptFault: the channels cannot be told, or there are more than two speakers.
+        TranscriptError: the channels cannot be told, or there are more than two speakers.
     """
     default = speakers or (f"{stem}-A", f"{stem}-B")
     by_channel = [segment.channel for segment in segments]
@@ -40,14 +40,14 @@ def assign_channels(
     labels = by_speaker if any(by_speaker) else by_channel
     distinct = list(dict.fromkeys(label for label in labels if label is not None))
     if len(distinct) > 2:
-        raise TranscriptFault(
+        raise TranscriptError(
             f"has {len(distinct)} speakers ({', '.join(map(repr, distinct[:5]))}), where a recording has two channels; "
             "take the others, or tiers of notes, out of it",
             "too_many_speakers",
         )
     if not distinct or None in labels:
         line = next(segment.line for segment, label in zip(segments, labels, strict=True) if label is None)
-        raise TranscriptFault(
+        raise TranscriptError(
             f"line or segment {line}: names neither speaker nor channel; name them, or give each channel a transcript "
             "of its own",
             "speakers_unclear",
@@ -59,7 +59,7 @@ def assign_channels(
     if (places := place_labels(labels)) is not None:
         return places, default
     if speakers is not None or len(distinct) == 1:
-        raise TranscriptFault(
+        raise TranscriptError(
             f"the channel of speaker {' and '.join(map(repr, distinct))} cannot be told; name the speakers of both "
             "channels, in their order, in the manifest's field 'speakers'",
             "speakers_unclear",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bystander.storage.transcripts.segments import (
     Segment,
     Transcript,
-    TranscriptFault,
+    TranscriptError,
     Word,
     check_span,
     group_words,
@@ -21,7 +21,7 @@ def parse_ctm(text: str) -> Transcript:
     pauses.
 
     Raises:
-        TranscriptFault: names the line and what is wrong.
+        TranscriptError: names the line and what is wrong.
     """
     words: list[Segment] = []
     alternative = 0
@@ -36,7 +36,7 @@ def parse_ctm(text: str) -> Transcript:
         if alternative > 1:
             continue
         if len(fields) < 5:
-            raise TranscriptFault(
+            raise TranscriptError(
                 f"line {line}: has {len(fields)} fields; a line of a CTM file is "
                 "'recording channel start duration word [confidence]'"
             )
@@ -45,9 +45,8 @@ def parse_ctm(text: str) -> Transcript:
         end_s = start_s + read_time(duration, f"line {line}, duration")
         check_span(start_s, end_s, f"line {line}")
         score = _read_score(fields[5]) if len(fields) > 5 else None
-        words.append(
-            Segment(word, line, start_s, end_s, None, channel, recording, (Word(word, start_s, end_s, score),))
-        )
+        timed = Word(word, start_s, end_s, score)
+        words.append(Segment(word, line, start_s, end_s, None, channel, recording, (timed,)))
     return Transcript(tuple(group_words(words)))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from bystander.storage.transcripts.segments import (
     Segment,
     Transcript,
-    TranscriptFault,
+    TranscriptError,
     Word,
     check_span,
     is_speech,
@@ -35,25 +35,25 @@ def load_json(text: str) -> Any:
     """Return the value of a JSON file, or the list of a JSONL file's values.
 
     Raises:
-        TranscriptFault: it is neither; names the line.
+        TranscriptError: it is neither; names the line.
     """
     try:
         return json.loads(text)
     except RecursionError as exc:
-        raise TranscriptFault("is nested too deeply", "transcript_unreadable") from exc
+        raise TranscriptError("is nested too deeply", "transcript_unreadable") from exc
     except ValueError as first:
         lines = list(number_lines(text))
         try:
             # Only a file whose first line is a whole value of its own is JSONL.
             json.loads(lines[0][1])
         except (ValueError, IndexError, RecursionError):
-            raise TranscriptFault(f"is not valid JSON ({first})", "transcript_unreadable") from first
+            raise TranscriptError(f"is not valid JSON ({first})", "transcript_unreadable") from first
         values = []
         for number, line in lines:
             try:
                 values.append(json.loads(line))
             except (ValueError, RecursionError) as exc:
-                raise TranscriptFault(f"line {number}: is not valid JSON ({exc})") from exc
+                raise TranscriptError(f"line {number}: is not valid JSON ({exc})") from exc
         return values
 
 
@@ -63,7 +63,7 @@ def parse_seglst(text: str) -> Transcript:
     A segment may give `duration` instead of its end, `channel`, `text` instead of `words`, and a list of timed words.
 
     Raises:
-        TranscriptFault: names the segment and field and what is wrong.
+        TranscriptError: names the segment and field and what is wrong.
     """
     value = load_json(text)
     if isinstance(value, Mapping):
@@ -77,11 +77,11 @@ def parse_whisperx(text: str) -> Transcript:
     A segment whose words have different speakers is cut where the speaker changes.
 
     Raises:
-        TranscriptFault: names the segment and field and what is wrong.
+        TranscriptError: names the segment and field and what is wrong.
     """
     value = load_json(text)
     if not isinstance(value, Mapping) or "segments" not in value:
-        raise TranscriptFault("has no field 'segments', which a result of WhisperX has", "transcript_unreadable")
+        raise TranscriptError("has no field 'segments', which a result of WhisperX has", "transcript_unreadable")
     language = value.get("language")
     language = language if isinstance(language, str) else None
     separator = "" if language in _UNSPACED else " "
@@ -111,11 +111,11 @@ def _cut_at_speakers(segment: Segment, speakers: list[str | None], separator: st
 def _read_segments(value: Any) -> Iterator[tuple[Segment, list[str | None]]]:
     """Yield each segment with speech, and the speaker of each of its words."""
     if not isinstance(value, list):
-        raise TranscriptFault("holds no list of segments", "transcript_unreadable")
+        raise TranscriptError("holds no list of segments", "transcript_unreadable")
     for number, record in enumerate(value, 1):
         where = f"segment {number}"
         if not isinstance(record, Mapping):
-            raise TranscriptFault(f"{where}: is no object with fields")
+            raise TranscriptError(f"{where}: is no object with fields")
         start_s, end_s = _read_span(record, where)
         listed = record.get("words")
         words, speakers = _read_words(listed, where) if isinstance(listed, list) else ((), [])
@@ -123,7 +123,7 @@ def _read_segments(value: Any) -> Iterator[tuple[Segment, list[str | None]]]:
         if said is None and words:
             said = " ".join(word.word for word in words)
         if said is None:
-            raise TranscriptFault(f"{where}: has no text in {', '.join(_TEXT)}")
+            raise TranscriptError(f"{where}: has no text in {', '.join(_TEXT)}")
         if not is_speech(said):
             continue
         yield (
@@ -146,10 +146,10 @@ def _read_words(listed: list[Any], where: str) -> tuple[tuple[Word, ...], list[s
     for number, record in enumerate(listed, 1):
         here = f"{where}, word {number}"
         if not isinstance(record, Mapping):
-            raise TranscriptFault(f"{here}: is no object with fields")
+            raise TranscriptError(f"{here}: is no object with fields")
         word = next((record[key] for key in ("word", "text") if isinstance(record.get(key), str)), None)
         if word is None:
-            raise TranscriptFault(f"{here}: has no text in its field 'word'")
+            raise TranscriptError(f"{here}: has no text in its field 'word'")
         if not word.strip():
             continue
         start_s, end_s = _read_span(record, here, may_be_half=True)
@@ -168,7 +168,7 @@ def _read_span(record: Mapping[str, Any], where: str, may_be_half: bool = False)
         return check_span(start, end, where)
     if (start is None) != (end is None) and not may_be_half:
         wanted = _START if start is None else (*_END, *_DURATION)
-        raise TranscriptFault(f"{where}: has one time of two; none of {', '.join(wanted)} is there")
+        raise TranscriptError(f"{where}: has one time of two; none of {', '.join(wanted)} is there")
     return None, None
 
 
@@ -178,7 +178,7 @@ def _read_number(record: Mapping[str, Any], names: tuple[str, ...], where: str) 
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise TranscriptFault(f"{where}, field {name!r}: is no number")
+            raise TranscriptError(f"{where}, field {name!r}: is no number")
         return read_time(str(value), f"{where}, field {name!r}")
     return None
 

@@ -10,21 +10,19 @@ import re
 from bystander.storage.transcripts.segments import (
     Segment,
     Transcript,
-    TranscriptFault,
+    TranscriptError,
     Word,
     check_span,
     group_words,
-    is_speech,
     join_words,
     number_lines,
     read_time,
 )
+from bystander.tasks.texts.transcript_marks import drop_marks
 
 LINE = re.compile(r"^(sw\d+)([AB])-\S*-(\d+)\s+(\S+)\s+(\S+)(?:\s+(.*))?$", re.IGNORECASE)
-_LAUGHED = re.compile(r"\[laughter-([^\]]+)\]", re.IGNORECASE)
-_MISSAID = re.compile(r"\[([^\]/]+)/([^\]]+)\]")
-_PARTIAL = re.compile(r"\[[^\]]*\]")
 _ASIDE = re.compile(r"<[be]_aside>", re.IGNORECASE)
+_COINED = re.compile(r"\{([^{}]*)\}")
 _VARIANT = re.compile(r"_\d+$")
 
 
@@ -32,7 +30,7 @@ def parse_ms_state(text: str) -> Transcript:
     """Parse a file of words or of utterances; which it is shows in whether every line holds one token.
 
     Raises:
-        TranscriptFault: names the line and what is wrong.
+        TranscriptError: names the line and what is wrong.
     """
     lines: list[Segment] = []
     utterances = set()
@@ -42,7 +40,7 @@ def parse_ms_state(text: str) -> Transcript:
             continue
         match = LINE.match(content)
         if match is None:
-            raise TranscriptFault(f"line {line}: {content[:60]!r} is not 'sw2001A-ms98-a-0001 start end text'")
+            raise TranscriptError(f"line {line}: {content[:60]!r} is not 'sw2001A-ms98-a-0001 start end text'")
         recording, side, number, start, end, said = match.groups()
         start_s, end_s = check_span(
             read_time(start, f"line {line}, start"), read_time(end, f"line {line}, end"), f"line {line}"
@@ -77,10 +75,6 @@ def parse_ms_state(text: str) -> Transcript:
 
 
 def _clean(token: str) -> str:
-    """Return what was said: `[laughter-yes]` is yes, `[splace/space]` space (what was meant), `th[at]-` th-, `{huh}` huh."""
-    word = _ASIDE.sub("", token)
-    word = _MISSAID.sub(r"\2", _LAUGHED.sub(r"\1", word))
-    if not is_speech(word) and "{" not in word:
-        return ""
-    word = _PARTIAL.sub("", word).replace("{", "").replace("}", "")
-    return _VARIANT.sub("", word)
+    """Return what was said: `[laughter-yes]` is yes, `[splace/space]` space, `th[at]-` th-, `{huh}` huh, `a_1` a."""
+    word = _COINED.sub(r"\1", _ASIDE.sub("", token))
+    return _VARIANT.sub("", drop_marks(word))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from bystander.storage.transcripts.ctm import parse_ctm
 from bystander.storage.transcripts.json_segments import load_json, parse_seglst, parse_whisperx
 from bystander.storage.transcripts.ms_state import LINE, parse_ms_state
-from bystander.storage.transcripts.segments import Transcript, TranscriptFault, number_lines
+from bystander.storage.transcripts.segments import Transcript, TranscriptError, number_lines
 from bystander.storage.transcripts.speaker_turns import parse_speaker_turns
 from bystander.storage.transcripts.stm import parse_stm
 from bystander.storage.transcripts.text_grid import parse_text_grid
@@ -46,20 +46,18 @@ def decode_text(data: bytes) -> str:
     """Return the text of a file: UTF-8, or UTF-16 with its mark.
 
     Raises:
-        TranscriptFault: it is neither, or no text at all.
+        TranscriptError: it is neither, or no text at all.
     """
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)) else "utf-8-sig"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as exc:
         line = data[: exc.start].count(b"\n") + 1
-        raise TranscriptFault(
+        raise TranscriptError(
             f"line {line}: is neither UTF-8 nor UTF-16; save it as UTF-8", "transcript_unreadable"
         ) from exc
     if "\0" in text:
-        raise TranscriptFault(
-            "holds NUL characters: it is no text, or UTF-16 without its mark", "transcript_unreadable"
-        )
+        raise TranscriptError("holds NUL characters: no text, or UTF-16 without its mark", "transcript_unreadable")
     return text
 
 
@@ -87,7 +85,7 @@ def detect_format(name: str, text: str) -> str:
     if text.lstrip()[:1] in ("{", "["):
         try:
             value = load_json(text)
-        except TranscriptFault:
+        except TranscriptError:
             if name.casefold().endswith(".json"):
                 raise
         else:
@@ -109,7 +107,7 @@ def parse_transcript(name: str, data: bytes, form: str | None = None) -> tuple[s
     """Return the format and the segments of a transcript; `form` forces one of `PARSERS`.
 
     Raises:
-        TranscriptFault: it cannot be read, or a line or field of it is wrong.
+        TranscriptError: it cannot be read, or a line or field of it is wrong.
     """
     text = decode_text(data)
     chosen = form or detect_format(name, text)

@@ -7,14 +7,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from bystander.schemas.errors import InputError
+from bystander.tasks.texts.transcript_marks import drop_marks
+
 MAX_PAUSE_S = 0.5
 """Words of one speaker with pauses up to this long are one utterance, where the format has words alone."""
 
-_MARK = re.compile(r"\[[^\]]*\]|<[^>]*>|\{[^}]*\}")
-_SILENCES = frozenset({"sil", "sp", "spn", "silence", "noise", "eps", "#", "*", "<unk>", "xxx", "_"})
+_CJK = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
+_CHINESE_SPACE = re.compile(rf"(?<=[{_CJK}]) (?=[{_CJK}])")
+_SILENCES = frozenset({"sil", "sp", "spn", "silence", "noise", "eps", "xxx"})
 
 
-class TranscriptFault(Exception):
+class TranscriptError(InputError):
     """A transcript cannot be used; `str` says where and why, without the file's name."""
 
     def __init__(self, message: str, reason: str = "transcript_invalid") -> None:
@@ -64,7 +68,7 @@ def read_time(value: str, where: str) -> float:
     """Return a time in seconds, given as seconds or as [h:]m:s.
 
     Raises:
-        TranscriptFault: it is no time, is negative or not finite; `where` begins the message.
+        TranscriptError: it is no time, is negative or not finite; `where` begins the message.
     """
     try:
         *clock, rest = value.strip().replace(",", ".").split(":")
@@ -72,35 +76,35 @@ def read_time(value: str, where: str) -> float:
         for power, part in enumerate(reversed(clock), 1):
             seconds += int(part) * 60.0**power
     except ValueError:
-        raise TranscriptFault(f"{where}: {value[:40]!r} is no time in seconds") from None
+        raise TranscriptError(f"{where}: {value[:40]!r} is no time in seconds") from None
     return check_time(seconds, where)
 
 
 def check_time(seconds: float, where: str) -> float:
-    """Return the time; a `TranscriptFault` where it is negative or not finite."""
+    """Return the time; a `TranscriptError` where it is negative or not finite."""
     if not math.isfinite(seconds):
-        raise TranscriptFault(f"{where}: the time {seconds} is no finite number")
+        raise TranscriptError(f"{where}: the time {seconds} is no finite number")
     if seconds < 0:
-        raise TranscriptFault(f"{where}: the time {seconds:g} s is negative")
+        raise TranscriptError(f"{where}: the time {seconds:g} s is negative")
     return seconds
 
 
 def check_span(start_s: float, end_s: float, where: str) -> tuple[float, float]:
-    """Return both; a `TranscriptFault` where the end lies before the start."""
+    """Return both; a `TranscriptError` where the end lies before the start."""
     if end_s < start_s:
-        raise TranscriptFault(f"{where}: ends at {end_s:g} s, before it starts at {start_s:g} s")
+        raise TranscriptError(f"{where}: ends at {end_s:g} s, before it starts at {start_s:g} s")
     return start_s, end_s
 
 
 def is_speech(text: str) -> bool:
     """Whether a label of a word or interval is speech, not a mark such as `[silence]`, `<eps>` or `sil`."""
-    bare = _MARK.sub(" ", text).strip()
-    return bool(bare) and bare.casefold() not in _SILENCES and any(sign.isalnum() for sign in bare)
+    said = drop_marks(text)
+    return bool(said) and said.casefold() not in _SILENCES
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Return the words as one text."""
-    return " ".join(" ".join(words).split())
+    """Return the words as one text, with no space between two Chinese characters."""
+    return _CHINESE_SPACE.sub("", " ".join(" ".join(words).split()))
 
 
 def group_words(words: Sequence[Segment], max_pause_s: float = MAX_PAUSE_S) -> Iterator[Segment]:

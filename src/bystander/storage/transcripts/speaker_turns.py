@@ -11,7 +11,7 @@ import re
 from bystander.storage.transcripts.segments import (
     Segment,
     Transcript,
-    TranscriptFault,
+    TranscriptError,
     check_span,
     is_speech,
     join_words,
@@ -40,7 +40,7 @@ def parse_speaker_turns(text: str) -> Transcript:
     Either all turns have times, or none.
 
     Raises:
-        TranscriptFault: names the line and what is wrong.
+        TranscriptError: names the line and what is wrong.
     """
     segments: list[Segment] = []
     for line, content in number_lines(text):
@@ -52,14 +52,14 @@ def parse_speaker_turns(text: str) -> Transcript:
             segments[-1] = Segment(join_words([last.text, content]), last.line, speaker=last.speaker)
             continue
         if segment is None:
-            raise TranscriptFault(
+            raise TranscriptError(
                 f"line {line}: {content[:60]!r} is no turn; give '[start end] A: text', or 'A: text' without times",
                 "transcript_unreadable" if not segments else "transcript_invalid",
             )
         segments.append(segment)
     if len({segment.start_s is None for segment in segments}) > 1:
         bare = next(segment for segment in segments if segment.start_s is None)
-        raise TranscriptFault(f"line {bare.line}: has no times, where other lines have them; give all or none")
+        raise TranscriptError(f"line {bare.line}: has no times, where other lines have them; give all or none")
     return Transcript(tuple(segment for segment in segments if is_speech(segment.text)))
 
 

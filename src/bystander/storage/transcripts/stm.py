@@ -7,7 +7,7 @@ import re
 from bystander.storage.transcripts.segments import (
     Segment,
     Transcript,
-    TranscriptFault,
+    TranscriptError,
     check_span,
     is_speech,
     join_words,
@@ -27,7 +27,7 @@ def parse_stm(text: str) -> Transcript:
     segments that are marked as not to be scored are left out.
 
     Raises:
-        TranscriptFault: names the line and what is wrong.
+        TranscriptError: names the line and what is wrong.
     """
     segments = []
     for line, content in number_lines(text):
@@ -35,7 +35,7 @@ def parse_stm(text: str) -> Transcript:
             continue
         fields = content.split(maxsplit=5)
         if len(fields) < 5:
-            raise TranscriptFault(
+            raise TranscriptError(
                 f"line {line}: has {len(fields)} fields; a line of an STM file is "
                 "'recording channel speaker start end [<labels>] text'"
             )

@@ -8,7 +8,7 @@ from typing import Any
 from bystander.storage.transcripts.segments import (
     Segment,
     Transcript,
-    TranscriptFault,
+    TranscriptError,
     Word,
     check_span,
     group_words,
@@ -34,7 +34,7 @@ def parse_text_grid(text: str) -> Transcript:
     tier of utterances where there is one of words too. `utterances`, `text` and their like name no speaker.
 
     Raises:
-        TranscriptFault: names the tier and interval and what is wrong.
+        TranscriptError: names the tier and interval and what is wrong.
     """
     tiers = _read_tiers(text)
     with_words = {speaker for speaker, is_words, _ in tiers if is_words}
@@ -54,14 +54,14 @@ def _read_tiers(text: str) -> list[tuple[str | None, bool, list[tuple[int, Any]]
         tiers = parseTextgridStr(text, includeEmptyIntervals=True)["tiers"]
         kept = [(str(tier["name"]), list(tier["entries"])) for tier in tiers if tier["class"] == "IntervalTier"]
     except Exception as exc:  # praatio raises whatever its searches meet: IndexError, ValueError, AttributeError, ...
-        raise TranscriptFault(
+        raise TranscriptError(
             f"is no TextGrid that praatio can read ({type(exc).__name__}: {str(exc)[:80]}); save it anew from Praat",
             "transcript_unreadable",
         ) from exc
     declared = sum(int(count) for pattern in _COUNTS for count in pattern.findall(text))
     there = sum(len(entries) for _, entries in kept)
     if declared and there < declared:
-        raise TranscriptFault(f"declares {declared} intervals and has {there}: it is cut off or damaged")
+        raise TranscriptError(f"declares {declared} intervals and has {there}: it is cut off or damaged")
     found = []
     for name, entries in kept:
         speaker, _, kind = (part.strip() for part in name.rpartition(" - "))

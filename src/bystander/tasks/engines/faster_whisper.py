@@ -110,7 +110,13 @@ class FasterWhisperRecogniser:
             return RowFault("non_finite_audio", "the clip has samples that are no numbers")
         language = request.language.split("-")[0]
         if language != "en" and not self._model.model.is_multilingual:
-            return RowFault("unsupported_language", f"{self._config.model} hears en only, not {language}")
+            return RowFault(
+                "unsupported_language",
+                f"{self._config.model} hears en only, not {language}; set the recogniser's model to a multilingual one "
+                "such as whisper-base-ct2",
+            )
+        if language not in self._model.supported_languages:
+            return RowFault("unsupported_language", f"{self._config.model} does not know the language {language!r}")
         if measure_peak_level(request.samples, request.sampling_rate) < SILENCE_DBFS:
             return RecognitionReply("")
         audio = convert_rate(request.samples, request.sampling_rate, SAMPLING_RATE)

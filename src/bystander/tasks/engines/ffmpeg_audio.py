@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from bystander.schemas.errors import EngineError
 from bystander.schemas.recordings import Channels
 
 
-class FfmpegFault(Exception):
+class FfmpegError(EngineError):
     """ffmpeg cannot read a file; `decoded_s` is how much it had read before that."""
 
     def __init__(self, message: str, decoded_s: float = 0.0, is_audio: bool = False) -> None:
@@ -51,25 +52,25 @@ def open_with_ffmpeg(path: str) -> Iterator[FfmpegStream]:
     """Open the first audio stream of a local file.
 
     Raises:
-        FfmpegFault: it holds no audio that ffmpeg reads; `blocks` raise it too when decoding breaks off.
+        FfmpegError: it holds no audio that ffmpeg reads; `blocks` raise it too when decoding breaks off.
     """
     import av
 
     try:
         container = av.open(path, metadata_errors="replace")
     except (av.FFmpegError, OSError, ValueError) as exc:
-        raise FfmpegFault(_describe(exc)) from exc
+        raise FfmpegError(_describe(exc)) from exc
     with container:
         if not container.streams.audio:
             kinds = ", ".join(sorted({stream.type for stream in container.streams})) or "nothing"
-            raise FfmpegFault(f"holds {kinds} and no audio")
+            raise FfmpegError(f"holds {kinds} and no audio")
         stream = container.streams.audio[0]
         codec = stream.codec_context
         if codec is None:
-            raise FfmpegFault("its coding is unknown to ffmpeg", is_audio=True)
+            raise FfmpegError("its coding is unknown to ffmpeg", is_audio=True)
         channels = int(codec.layout.nb_channels)
         if not stream.rate or not channels:
-            raise FfmpegFault("its header gives no sampling rate or no channels", is_audio=True)
+            raise FfmpegError("its header gives no sampling rate or no channels", is_audio=True)
         declared_s = float(stream.duration * stream.time_base) if stream.duration and stream.time_base else None
         blocks = _decode(container, stream, int(stream.rate), channels)
         yield FfmpegStream(int(stream.rate), channels, declared_s, blocks)
@@ -91,7 +92,7 @@ def _decode(container: Any, stream: Any, rate: int, channels: int) -> Iterator[C
             count += len(block)
             yield np.ascontiguousarray(block, np.float32)
     except (av.FFmpegError, ValueError) as exc:
-        raise FfmpegFault(_describe(exc), count / rate, is_audio=True) from exc
+        raise FfmpegError(_describe(exc), count / rate, is_audio=True) from exc
 
 
 def _describe(exc: BaseException) -> str:

@@ -22,7 +22,7 @@ from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.recordings import Channels, DecodedAudio, DecodeRequest
 from bystander.schemas.sid_engine_configs import FileDecoderConfig
 from bystander.tasks.engines.audio_headers import HEAD_BYTES, is_cut_ogg, is_shortened_sphere, read_declared_audio
-from bystander.tasks.engines.ffmpeg_audio import FfmpegFault, describe_version, open_with_ffmpeg
+from bystander.tasks.engines.ffmpeg_audio import FfmpegError, describe_version, open_with_ffmpeg
 
 MIN_SAMPLING_RATE = 8000
 """Of telephony; what is below it has no fricatives, and no engine here is made for it."""
@@ -39,7 +39,7 @@ _UNKNOWN_FRAMES = 1 << 60  # libsndfile says about twice that where it cannot kn
 _REVISION = "1"  # raise when the same file would give other samples
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """Carries a fault out of the reading of one file."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -81,7 +81,7 @@ class FileDecoder:
         for request in requests:
             try:
                 replies.append(self._decode(request))
-            except _Refused as exc:
+            except _RefusedError as exc:
                 replies.append(exc.fault)
         return replies
 
@@ -108,13 +108,13 @@ class FileDecoder:
             try:
                 _check_bytes(local, name, digest)
             except OSError as exc:
-                raise _Refused("audio_unreadable", f"{name}: cannot be read ({_first_line(exc)})") from exc
+                raise _RefusedError("audio_unreadable", f"{name}: cannot be read ({_first_line(exc)})") from exc
             samples, rate = self._read(local, name)
         if not len(samples):
-            raise _Refused("no_samples", f"{name}: has a header and no samples behind it")
+            raise _RefusedError("no_samples", f"{name}: has a header and no samples behind it")
         if not np.isfinite(samples).all():
             bad = int(np.count_nonzero(~np.isfinite(samples).all(axis=1)))
-            raise _Refused("non_finite_audio", f"{name}: {bad} of {len(samples)} samples are NaN or infinite")
+            raise _RefusedError("non_finite_audio", f"{name}: {bad} of {len(samples)} samples are NaN or infinite")
         return samples, rate
 
     def _read(self, local: Path, name: str) -> tuple[Channels, int]:
@@ -138,29 +138,31 @@ class FileDecoder:
                 samples = self._collect(stream.blocks, stream.sampling_rate, stream.channels, name)
                 _check_length(len(samples) / stream.sampling_rate, stream.declared_s, name)
                 return samples, stream.sampling_rate
-        except FfmpegFault as exc:
+        except FfmpegError as exc:
             said = f"libsndfile: {_shorten(first_fault, local)}; ffmpeg: {exc}"
             if exc.decoded_s:
-                raise _Refused(
+                raise _RefusedError(
                     "audio_damaged", f"{name}: decoding broke off after {exc.decoded_s:.2f} s ({said}); copy it anew"
                 ) from exc
             if exc.is_audio or "unimplemented format" in first_fault:
-                raise _Refused(
+                raise _RefusedError(
                     "unsupported_codec", f"{name}: its coding cannot be read ({said}); convert it to WAV or FLAC"
                 ) from exc
             with local.open("rb") as file:
                 head = file.read(16)
             if head[:4] in (b"RIFF", b"RIFX", b"RF64", b"FORM", b"fLaC", b"OggS", b".snd") or head[:7] == b"NIST_1A":
-                raise _Refused("bad_audio_header", f"{name}: its header is damaged ({said}); copy it anew") from exc
-            raise _Refused(
+                raise _RefusedError(
+                    "bad_audio_header", f"{name}: its header is damaged ({said}); copy it anew"
+                ) from exc
+            raise _RefusedError(
                 "not_audio", f"{name}: holds no audio, whatever its name says ({said}); take it out or replace it"
             ) from exc
 
     def _check_rate(self, rate: int, name: str) -> None:
         if not 1 <= rate <= MAX_PLAUSIBLE_RATE:
-            raise _Refused("bad_audio_header", f"{name}: its header declares a sampling rate of {rate} Hz")
+            raise _RefusedError("bad_audio_header", f"{name}: its header declares a sampling rate of {rate} Hz")
         if rate < MIN_SAMPLING_RATE:
-            raise _Refused(
+            raise _RefusedError(
                 "sampling_rate_too_low", f"{name}: {rate} Hz; at least {MIN_SAMPLING_RATE} Hz are needed for speech"
             )
 
@@ -171,7 +173,7 @@ class FileDecoder:
             held.append(block)
             count += len(block)
             if count > limit:
-                raise _Refused(
+                raise _RefusedError(
                     "audio_too_long",
                     f"{name}: is longer than {self._config.max_duration_s:g} s; cut it, or raise "
                     "engines.decoder.max_duration_s",
@@ -192,15 +194,15 @@ def _fetch(path: str, name: str, folder: str) -> Path:
             shutil.copyfileobj(source, sink, 1 << 20)
         return copy
     except FileNotFoundError as exc:
-        raise _Refused("audio_missing", f"{name}: is not there any more") from exc
+        raise _RefusedError("audio_missing", f"{name}: is not there any more") from exc
     except Exception as exc:  # file systems raise errors of their own kind
-        raise _Refused("audio_unreadable", f"{name}: cannot be read ({_first_line(exc)})") from exc
+        raise _RefusedError("audio_unreadable", f"{name}: cannot be read ({_first_line(exc)})") from exc
 
 
 def _check_bytes(local: Path, name: str, digest: str) -> None:
     size = local.stat().st_size
     if not size:
-        raise _Refused("empty_audio_file", f"{name}: has no bytes; copy it anew")
+        raise _RefusedError("empty_audio_file", f"{name}: has no bytes; copy it anew")
     hashed = hashlib.sha256()
     with local.open("rb") as file:
         head = file.read(HEAD_BYTES)
@@ -210,18 +212,20 @@ def _check_bytes(local: Path, name: str, digest: str) -> None:
         file.seek(max(0, size - 2 * HEAD_BYTES))
         tail = file.read()
     if digest and hashed.hexdigest() != digest:
-        raise _Refused("audio_changed", f"{name}: has changed since the recordings were listed; start the build again")
+        raise _RefusedError(
+            "audio_changed", f"{name}: has changed since the recordings were listed; start the build again"
+        )
     if is_shortened_sphere(head):
-        raise _Refused(
+        raise _RefusedError(
             "unsupported_codec",
             f"{name}: is SPHERE compressed by shorten; unpack it with NIST's `w_decode -o pcm` or LDC's "
             "`sph2pipe -f wav`, which are free",
         )
     if head[:4] == b"OggS" and is_cut_ogg(tail):
-        raise _Refused("audio_truncated", f"{name}: ends in the middle of an Ogg page; copy it anew")
+        raise _RefusedError("audio_truncated", f"{name}: ends in the middle of an Ogg page; copy it anew")
     found = read_declared_audio(head, size)
     if found is not None and found.is_cut:
-        raise _Refused(
+        raise _RefusedError(
             "audio_truncated",
             f"{name}: its header declares {found.declared} bytes of audio and there are {found.there}; copy it anew",
         )
@@ -235,9 +239,8 @@ def _read_blocks(file: Any) -> Iterator[Channels]:
 def _check_length(there_s: float, declared_s: float | None, name: str) -> None:
     """Refuse a coded file that ends long before it declares to; encoders' padding makes small differences."""
     if declared_s is not None and there_s < (1 - MAX_LENGTH_DIFFERENCE) * declared_s - _CODEC_PADDING_S:
-        raise _Refused(
-            "audio_truncated",
-            f"{name}: its header declares {declared_s:.2f} s and there are {there_s:.2f}; copy it anew",
+        raise _RefusedError(
+            "audio_truncated", f"{name}: declares {declared_s:.2f} s and there are {there_s:.2f}; copy it anew"
         )
 
 
@@ -249,22 +252,22 @@ def _join_speakers(parts: Sequence[tuple[Channels, int]], paths: Sequence[str]) 
     names = " and ".join(path.rsplit("/", 1)[-1] for path in paths)
     rates = {rate for _, rate in parts}
     if len(rates) > 1:
-        raise _Refused(
+        raise _RefusedError(
             "files_disagree", f"{names}: have rates of {' and '.join(map(str, sorted(rates)))} Hz; bring both to one"
         )
     rate = rates.pop()
     lanes = []
     for (samples, _), path in zip(parts, paths, strict=True):
         if samples.shape[1] > 1 and not (samples == samples[:, :1]).all():
-            raise _Refused(
+            raise _RefusedError(
                 "files_disagree",
-                f"{path.rsplit('/', 1)[-1]}: has {samples.shape[1]} channels that differ, where it is one speaker's file",
+                f"{path.rsplit('/', 1)[-1]}: has {samples.shape[1]} channels that differ, and is one speaker's file",
             )
         lanes.append(samples[:, 0])
     longest, shortest = max(map(len, lanes)), min(map(len, lanes))
     if longest - shortest > max(_MIN_DIFFERENCE_S * rate, MAX_LENGTH_DIFFERENCE * longest):
         lengths = " and ".join(f"{len(lane) / rate:.2f}" for lane in lanes)
-        raise _Refused("files_disagree", f"{names}: are {lengths} s long; two sides of one call are of one length")
+        raise _RefusedError("files_disagree", f"{names}: are {lengths} s long; two sides of one call are of one length")
     joined = np.zeros((longest, len(lanes)), np.float32)
     for place, lane in enumerate(lanes):
         joined[: len(lane), place] = lane

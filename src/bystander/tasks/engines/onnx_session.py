@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.errors import EngineError, EngineSetupError
 
 
 def open_onnx_session(path: Path, inner_outputs: Sequence[str] = ()) -> Any:
@@ -35,6 +36,37 @@ def open_onnx_session(path: Path, inner_outputs: Sequence[str] = ()) -> Any:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as exc:  # onnxruntime raises types of its own for each kind of damage
         raise EngineSetupError(f"{path}: cannot be opened as an ONNX model ({str(exc).splitlines()[0][:120]})") from exc
+
+
+class OnnxModel:
+    """A model that opens at its first run, once, and runs on the threads of its callers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._session: Any = None
+
+    def run(self, inputs: Mapping[str, Any], outputs: list[str] | None = None) -> list[Any]:
+        """Return the outputs named, or all of them in the model's order.
+
+        Raises:
+            EngineSetupError: onnxruntime is missing, or the file is no model that it can run.
+            EngineError: the model does not take these inputs, or failed.
+        """
+        with self._lock:
+            if self._session is None:
+                self._session = open_onnx_session(self._path)
+            session = self._session
+        try:
+            answers: list[Any] = session.run(outputs, dict(inputs))
+        except Exception as exc:  # onnxruntime raises types of its own for each kind of failure
+            raise EngineError(f"{self._path}: the model failed ({str(exc).splitlines()[0][:160]})") from exc
+        return answers
+
+    def close(self) -> None:
+        """Let go of the session; another run opens it again."""
+        with self._lock:
+            self._session = None
 
 
 def _read_with_outputs(path: Path, names: Sequence[str]) -> bytes:

@@ -18,6 +18,8 @@ from bystander.tasks.stages.turn_truths import find_truth
 
 _CARRIED = ("recording_id", "source", "licence", "language", "transcript_source", "synthetic")
 _BATCH_TURNS = 64
+VERSION = 1
+"""Raised whenever the turns that are cut would change."""
 
 
 def cut_turns(recordings: pa.Table, params: CutTurns) -> pa.Table:

@@ -13,7 +13,7 @@ import numpy as np
 from bystander.schemas.engines import Samples
 from bystander.schemas.errors import InputError
 from bystander.storage.transcripts.read_transcript import parse_transcript
-from bystander.storage.transcripts.segments import Segment, TranscriptFault
+from bystander.storage.transcripts.segments import Segment, TranscriptError
 from bystander.tasks.texts.turn_words import split_turn_words
 from bystander.tasks.training.aligner_training import TrainingClip
 
@@ -99,7 +99,7 @@ def _split_words(text: str, where: str) -> tuple[str, ...]:
 def _read_segments(path: Path) -> tuple[Segment, ...]:
     try:
         _, transcript = parse_transcript(path.name, path.read_bytes())
-    except TranscriptFault as exc:
+    except TranscriptError as exc:
         raise InputError(f"{path}: {exc}") from exc
     except OSError as exc:
         raise InputError(f"{path}: cannot be read ({exc})") from exc
