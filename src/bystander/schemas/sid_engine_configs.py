@@ -70,11 +70,17 @@ class PocketsphinxAlignerConfig(EngineConfig):
 
 
 class KaldiGmmAlignerConfig(EngineConfig):
-    """Kaldi's GMM code with monophone models: those shipped, or a folder that the training script wrote."""
+    """Kaldi's GMM code with monophone models: those shipped, or a folder that the training script wrote.
+
+    `models` maps a language to a model folder; the shipped models where none is given. `min_score` replaces the
+    threshold that was calibrated with the model (nats a frame, at most 0). Beams are Kaldi's, in scaled cost.
+    """
 
     engine: Literal["kaldi_gmm"] = "kaldi_gmm"
     models: dict[str, str] = Field(default_factory=dict)
-    """Language to model folder; the shipped models where none is given."""
+    min_score: float | None = Field(None, le=0)
+    beam: float = Field(20.0, gt=0)
+    retry_beam: float = Field(80.0, gt=0)
 
 
 class MfaAlignerConfig(EngineConfig):
