@@ -155,6 +155,17 @@ def test_looks_a_recording_up_in_files_of_a_corpus(tmp_path: Path, save: Callabl
     assert rows["three.wav"]["transcript_source"] is None
 
 
+def test_takes_no_transcript_of_another_folders_audio(tmp_path: Path, save: Callable[..., Path]) -> None:
+    save("s1/call.wav")
+    save("s2/call.wav")
+    save("audio/talk.wav")
+    for name in ("s2/call.txt", "text/talk.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("A: hi\nB: yes\n")
+    found = {row["source"]: row["transcript_source"] for row in list_rows(tmp_path)}
+    assert found == {"audio/talk.wav": "turns", "s1/call.wav": None, "s2/call.wav": "turns"}
+
+
 def test_prefers_the_format_that_knows_more(tmp_path: Path, save: Callable[..., Path]) -> None:
     save("x.wav")
     (tmp_path / "x.txt").write_text("A: hi\nB: yes\n")
@@ -254,6 +265,7 @@ def test_reads_a_manifest_from_the_web(tmp_path: Path, save: Callable[..., Path]
     with serve_folder(tmp_path) as address:
         rows = list_rows(f"{address}/calls.jsonl")
         assert rows[0]["audio_files"] == [f"{address}/audio/x.wav"]
+        assert [row["source"] for row in list_rows(f"{address}/audio/x.wav")] == ["x.wav"]
     assert [row["fault_reason"] for row in rows] == [None, "audio_missing"]
 
 

@@ -131,8 +131,8 @@ def _list_recordings(source: RecordingSource) -> tuple[Iterator[_Listed], Corpus
     if not chosen:
         kinds = ", ".join(sorted({file.suffix or "no ending" for file in files})[:10])
         raise InputError(f"recordings {source.path}: holds no audio file (it has {kinds}); name a glob of yours")
-    index = TranscriptIndex(apart if apart is not None else _find_beside(files, is_glob))
     found = list(pair_audio(chosen))
+    index = TranscriptIndex(apart if apart is not None else _find_beside(files, is_glob), found)
     named = {file.name for audio in found for file in _find_named(index, audio)}
     corpus = CorpusTranscripts([file for file in index.files if file.name not in named], source.transcript_format)
     return (

@@ -128,6 +128,11 @@ def test_reads_timed_turns_however_they_are_written(line: str) -> None:
     assert show(read(line)) == [("A", 0.5, 2.25, "so, what now?")]
 
 
+def test_reads_chinese_turns() -> None:
+    assert show(read("[0.5 1] 甲：你好。\n[1 2] 乙: 好 的\n")) == [("甲", 0.5, 1.0, "你好。"), ("乙", 1.0, 2.0, "好的")]
+    assert show(read("甲：你好。\n乙：嗯\n")) == [("甲", None, None, "你好。"), ("乙", None, None, "嗯")]
+
+
 def test_reads_untimed_turns_with_lines_that_go_on() -> None:
     turns = read("# a call\nAgent: how can I\n  help you?\n\nCaller: it is broken\nAgent: [laughter]\n")
     assert show(turns) == [("Agent", None, None, "how can I help you?"), ("Caller", None, None, "it is broken")]

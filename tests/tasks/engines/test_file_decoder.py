@@ -136,6 +136,29 @@ def test_reads_to_the_end_where_a_pipe_left_no_length(tmp_path: Path, size: int)
     assert hear(path) == ((RATE, 2), RATE)
 
 
+def test_says_that_a_recording_was_never_finished(tmp_path: Path) -> None:
+    (tmp_path / "x.wav").write_bytes(make_header(0, 0) + bytes(4 * RATE))
+    reason, detail = refuse(tmp_path / "x.wav")
+    assert reason == "bad_audio_header"
+    assert f"declares no audio and there are {4 * RATE} bytes of it" in detail
+
+
+def test_a_header_of_many_channels_takes_no_memory(tmp_path: Path) -> None:
+    form = struct.pack(
+        "<4sI8sIHHIIHH4sI", b"RIFF", 36, b"WAVEfmt ", 16, 1, 1000, RATE, 2000 * RATE, 2000, 16, b"data", 2000
+    )
+    (tmp_path / "x.wav").write_bytes(form + bytes(2000))
+    assert refuse(tmp_path / "x.wav") == ("bad_audio_header", "x.wav: its header declares 1000 channels")
+
+
+def test_opens_nothing_that_a_playlist_names(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "secret.wav", make_tones(), RATE)
+    (tmp_path / "list.wav").write_text(f"ffconcat version 1.0\nfile {tmp_path}/secret.wav\n")
+    (tmp_path / "live.wav").write_text("#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/x.ts\n")
+    assert refuse(tmp_path / "list.wav")[0] == "not_audio"
+    assert refuse(tmp_path / "live.wav")[0] == "not_audio"
+
+
 def make_header(riff_size: int, data_size: int) -> bytes:
     form = (16, 1, 2, RATE, 4 * RATE, 4, 16)  # 16-bit PCM, two channels
     return struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", riff_size, b"WAVEfmt ", *form, b"data", data_size)
