@@ -33,9 +33,9 @@ def check_evaluate_sid(config: EvaluateSidConfig) -> None:
 
 
 def _list_engines(config: EngineConfig) -> Iterator[EngineConfig]:
-    """Yield a detector and those within it."""
+    """Yield a detector and the engines within it."""
     yield config
-    for field in ("of", "vad"):
-        inner = getattr(config, field, None)
+    for field in type(config).model_fields:
+        inner = getattr(config, field)
         if isinstance(inner, EngineConfig):
             yield from _list_engines(inner)
