@@ -23,6 +23,7 @@ from bystander.tasks.texts.turn_words import BREAK_TAG, split_turn_words
 
 SO: dict[str, Any] = {"word": "so", "number": 2}
 NONE: dict[str, Any] = {"word": "", "number": 0}
+EVEN: dict[str, float] = {"B": 0.5, "A": 0.5}
 WRONG: dict[str, Any] = {"word": "what", "number": 2}
 
 
@@ -178,14 +179,19 @@ def test_seeds_hang_on_the_row_alone():
 
 
 class TestOptions:
-    def test_each_beginning_is_asked_about_and_the_change_tagged(self):
+    def test_the_turn_is_asked_about_stretch_by_stretch_and_tagged_where_it_changes(self):
         tagger = ScriptedTextEngine(
-            lambda request, number: {"B": 0.9 if "so" in request.variables["heard"] else 0.2, "A": 0.1}
+            lambda request, number: {"B": 0.9 if "stop" in request.variables["heard"] else 0.2, "A": 0.1}
         )
-        row = run(tagger=tagger, method="options").kept.to_pylist()[0]
-        assert [request.variables["heard"] for request in tagger.requests][:3] == ["Yeah,", "Yeah, so", "Yeah, so what"]
+        row = run({"text": "Yeah, right, hmpf, stop that, I'm late."}, tagger=tagger, method="options")
+        assert [request.variables["heard"] for request in tagger.requests] == [
+            "Yeah, right,",
+            "Yeah, right, hmpf,",
+            "Yeah, right, hmpf, stop that,",
+            "Yeah, right, hmpf, stop that, I'm late.",
+        ]
         assert all(request.options == ("B", "A") for request in tagger.requests)
-        assert row["text_with_break"] == "Yeah, <break>so what about Tuesday?"
+        assert row.kept["text_with_break"].to_pylist() == ["Yeah, right, hmpf, <break>stop that, I'm late."]
 
     def test_the_threshold_moves_the_decision(self):
         tagger = answer_always({"B": 0.6, "A": 0.4})
@@ -195,7 +201,7 @@ class TestOptions:
 
     def test_one_fault_fails_the_vote(self):
         def answer(request, number):
-            return RowFault("request_refused") if request.variables["heard"].endswith("so") else {"B": 0.9, "A": 0.1}
+            return RowFault("request_refused") if number == 0 and request.variables["heard"] == "Yeah," else EVEN
 
         assert list_reasons(run(tagger=ScriptedTextEngine(answer), method="options")) == ["request_refused"]
 

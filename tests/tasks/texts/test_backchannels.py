@@ -2,7 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bystander.tasks.texts.backchannels import LEXICON_LANGUAGES, find_new_intent, is_backchannel, load_lexicon
+from bystander.tasks.texts.backchannels import (
+    LEXICON_LANGUAGES,
+    find_new_intent,
+    find_segments,
+    is_backchannel,
+    load_lexicon,
+)
 from bystander.tasks.texts.turn_words import find_turn_words, insert_break, split_turn_words
 
 
@@ -81,6 +87,24 @@ def test_no_words_are_no_backchannel():
     assert not is_backchannel("Yeah, so", "en")  # the connective says that more is to come
 
 
+@pytest.mark.parametrize(
+    ("stretches", "language"),
+    [
+        ("Yeah, yeah, okay | so what about Tuesday?", "en"),
+        ("okay got it | what comes next", "en"),
+        ("righto | what comes next", "en"),
+        ("No, | no, | I asked how tall it is, | not what it weighs.", "en"),
+        ("Barn, | yeah.", "en"),
+        ("嗯，对对，| 那明天呢？", "zh"),
+        ("嗯好的| 我想问一下", "zh"),
+    ],
+)
+def test_new_intent_can_begin_with_a_stretch_of_the_turn(stretches, language):
+    parts = stretches.replace("| ", "|").split("|")
+    counts = [len(split_turn_words(part)) for part in parts]
+    assert find_segments("".join(parts), language) == [sum(counts[:i]) for i in range(len(counts))]
+
+
 PIECES = st.sampled_from("yeah right good no so now really uh-huh x , ? ... 嗯 对 好 那 我 ，".split())
 CONTEXTS = st.sampled_from(["", "right now x", "那我好"])
 
@@ -91,6 +115,10 @@ def test_a_break_is_a_word_of_the_turn(pieces, language, context):
     index = find_new_intent(text, language, context)
     words = split_turn_words(text)
     assert index is None or 0 <= index < len(words)
+    starts = find_segments(text, language)
+    assert starts == sorted({*starts})
+    assert bool(starts) == bool(words)
+    assert {*starts} <= {*range(len(words))}
     assert index == find_new_intent(text, language, context)
 
 

@@ -27,6 +27,9 @@ _QUESTION = re.compile(r"[?\uff1f]")
 _LONGEST_ECHO: Final = {"en": 4, "zh": 6}
 _SHORTEST_ECHO: Final = {"en": 1, "zh": 2}
 
+_LONGEST_UNKNOWN: Final = 3
+"""Most words of an acknowledgement that the lexicon does not know, where no mark ends it."""
+
 Phrase = tuple[str, ...]
 
 
@@ -76,6 +79,15 @@ def find_new_intent(text: str, language: str, context: str = "") -> int | None:
     return _Reading(text, language, context).find_break()
 
 
+def find_segments(text: str, language: str) -> list[int]:
+    """Return the positions of the words before which new intent can begin: those that open a stretch of the turn.
+
+    A stretch is a run of acknowledgements, or what stands between two marks. Where there is no mark, a word that opens
+    a clause begins one too, among the first words of what the lexicon does not know.
+    """
+    return _Reading(text, language, "").find_segments()
+
+
 def is_backchannel(text: str, language: str) -> bool:
     """Whether `text` has words, and all of them are acknowledgements by the lexicon."""
     reading = _Reading(text, language, "")
@@ -120,6 +132,29 @@ class _Reading:
                 return at
             at += length
         return None
+
+    def find_segments(self) -> list[int]:
+        starts: list[int] = []
+        at = 0
+        while at < len(self.words):
+            starts.append(at)
+            at = self._pass_acknowledgements(at) or self._pass_clause(at)
+        return starts
+
+    def _pass_acknowledgements(self, at: int) -> int:
+        """Return where the run of acknowledgements at word `at` ends; 0 if there is none."""
+        end = at
+        while end < len(self.words) and self._acknowledges[end]:
+            end += self._acknowledges[end]
+        return end if end > at else 0
+
+    def _pass_clause(self, at: int) -> int:
+        opened = bool(self._match(self._lexicon.openers, at))
+        for end in range(at + 1, len(self.words)):
+            near = end - at <= _LONGEST_UNKNOWN
+            if self._marked[end - 1] or (near and not opened and self._match(self._lexicon.openers, end)):
+                return end
+        return len(self.words)
 
     def _measure_acknowledgement(self, at: int) -> int:
         blocked = self._match(self._lexicon.blockers, at)
