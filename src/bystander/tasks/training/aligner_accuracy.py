@@ -21,6 +21,7 @@ _MIN_WORD_FRAMES = 10
 _WRONG_TEXTS = 4
 _NOISE_SECONDS = 3.0
 _FALSE_ACCEPTS = 0.01
+_WORD_MARGIN = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,8 @@ def calibrate_model(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> tupl
     """Return the bias and thresholds measured on clips, and the figures behind them.
 
     `min_score` lets one in a hundred of other texts pass, but lies no higher than what 99 in 100 right texts reach;
-    `min_speech_score` lies half way between right texts and noise; a word may score twice as badly as the worst right
-    one, since names and slips of the tongue in real speech do.
+    `min_speech_score` lies half way between right texts and noise; a word may score `_WORD_MARGIN` below the worst right
+    one, as names and slips of the tongue do in real speech.
     """
     errors = [error for errors in measure_starts(aligner, clips).values() for error in errors]
     scores = sample_scores(aligner, clips)
@@ -140,7 +141,7 @@ def calibrate_model(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> tupl
     calibration = Calibration(
         bias_s=round(float(np.median(errors)), 4) if errors else 0.0,
         min_score=round(min(low, wrong), 2),
-        min_word_score=round(2 * float(scores.words.min()), 2) if len(scores.words) else -1e9,
+        min_word_score=round(float(scores.words.min()) - _WORD_MARGIN, 2) if len(scores.words) else -1e9,
         min_speech_score=round(min(low_speech, (low_speech + noise) / 2), 2),
     )
     notes: dict[str, Any] = {"rates": rate_decisions(scores, calibration)}

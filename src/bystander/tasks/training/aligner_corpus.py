@@ -126,10 +126,10 @@ def _read_manifest(path: Path) -> Iterator[_Source]:
             text = record.get("text")
             if not isinstance(text, str):
                 raise InputError(f"{where}: needs `text` or `words`")
-            yield _Source(name, audio, words=_split_words(text, where))
+            source = _Source(name, audio, words=_split_words(text, where))
         else:
             source = _read_words(name, audio, words, where)
-            yield replace(source, **_read_kind(record, len(source.words), where))
+        yield replace(source, **_read_kind(record, len(source.words), where))
 
 
 def _read_kind(record: Mapping[str, Any], words: int, where: str) -> dict[str, Any]:

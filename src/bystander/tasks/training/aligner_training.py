@@ -17,7 +17,8 @@ from bystander.tasks.engines.kaldi_gmm.acoustic_model import DIM, SILENCE, Acous
 from bystander.tasks.engines.kaldi_gmm.features import FRAME_SHIFT_S, Features, FeatureSpec, compute_features
 from bystander.tasks.engines.kaldi_gmm.kaldi_library import KALDI_LOCK, load_kaldi
 from bystander.tasks.engines.kaldi_gmm.path_search import compile_graph, count_least_frames, find_transitions
-from bystander.tasks.engines.kaldi_gmm.pronunciations import Pronouncer, PronouncedWord
+from bystander.tasks.engines.kaldi_gmm.pronunciations import PronouncedWord, Pronouncer
+from bystander.tasks.training.mixture_splits import split_mixtures
 
 _SILENCE_STATES = 5
 
@@ -29,7 +30,7 @@ class AlignerTraining(Params):
     gaussians: int = Field(1000, ge=1, le=100_000)
     """In all states together, reached five iterations before the end."""
     beam: float = Field(10.0, gt=0)
-    retry_beam: float = Field(60.0, gt=0)
+    retry_beam: float = Field(200.0, gt=0)
     features: FeatureSpec = FeatureSpec()
 
 
@@ -108,7 +109,7 @@ def train_aligner(
         likelihoods.append(_estimate(model, utterances))
         if iteration < growing:
             target = first_count + (params.gaussians - first_count) * iteration // growing
-            _split(model, utterances, max(target, first_count))
+            _split(model, utterances, max(target, first_count), iteration)
         report_progress(
             f"iteration {iteration}: {model.gaussians.num_gauss} Gaussians, {likelihoods[-1]:.2f} a frame,"
             f" {failed} clips without a path"
@@ -214,10 +215,10 @@ def _estimate(model: AcousticModel, utterances: Sequence[_Utterance], least: flo
     return total / max(frames, 1)
 
 
-def _split(model: AcousticModel, utterances: Sequence[_Utterance], target: int) -> None:
+def _split(model: AcousticModel, utterances: Sequence[_Utterance], target: int, iteration: int) -> None:
     pdfs = np.asarray(model.transitions.transition_id_to_pdf_array())
-    counts: npt.NDArray[np.float32] = np.zeros(model.pdf_count, np.float32)
+    counts: npt.NDArray[np.float64] = np.zeros(model.pdf_count)
     for utterance in utterances:
         if utterance.transitions is not None:
             np.add.at(counts, pdfs[np.asarray(utterance.transitions)], 1.0)
-    model.gaussians.split_by_count(counts, target, 0.01, 0.25, 20.0)
+    model.set_mixtures(split_mixtures(model.read_mixtures(), counts, target, iteration))

@@ -29,9 +29,10 @@ SILENCE_DBFS = -60.0
 class ScoredPath:
     """A path, the words as they were pronounced, and scores, in nats a frame.
 
-    `word_scores[i]` is the mean over the frames of word i, `score` over those of all words, of log p(frame | state on
-    the path) - log p(frame | state on the best path through a free loop of phones and silence). `speech_score` is the
-    mean of log p(frame | state on the path) - log p(frame | one Gaussian of these frames).
+    `word_scores[i]` is the mean over the frames of word i of log p(frame | state on the path) - log p(frame | state on
+    the best path through a free loop of phones and silence). `score` is the same over all frames that are in a word or
+    loud enough for speech: speech that no word of the text accounts for counts too. `speech_score` is the mean over
+    the words of log p(frame | state on the path) - log p(frame | one Gaussian of these frames).
     """
 
     path: AlignedPath
@@ -84,10 +85,12 @@ class ClipAligner:
         margins = on_path - self._scorer.score_loop(states)
         spans = [slice(word[0].start, word[-1].end) for word in path.words]
         said = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+        sounding = features.active.copy()
+        sounding[said] = True
         return ScoredPath(
             path=path,
             pronounced=spoken,
-            score=float(margins[said].mean()),
+            score=float(margins[sounding].mean()),
             word_scores=tuple(float(margins[span].mean()) for span in spans),
             speech_score=float((on_path[said] - self._scorer.score_as_one(features.values[said])).mean()),
         )
