@@ -172,13 +172,21 @@ def test_the_other_voice_leaking_in_moves_no_edge():
 
 def test_takes_the_detectors_word_before_the_energys():
     pieces = [TALK, (1, 3.0, 3.6, "hold on")]
-    loose = [make_utterance(*TALK), make_utterance(1, 2.9, 5.0, "hold on")]
-    values = make_channels([*pieces, (1, 4.4, 4.8, "a door slams")], 8)
+    loose = [make_utterance(*TALK), make_utterance(1, 2.9, 3.65, "hold on")]
+    values = make_channels([*pieces, (1, 3.7, 3.9, "a door slams")], 8)
     row = make_recording(pieces, 8, values=values, utterances=loose)
     (turn,) = find(row, ScriptedVad([[1.0, 6.0]], [[3.0, 3.6]]))
     assert turn["speech"][-1]["end_s"] == pytest.approx(3.6, abs=NEAR)
     (turn,) = find(row)
-    assert turn["speech"][-1]["end_s"] == pytest.approx(4.8, abs=NEAR)
+    assert turn["speech"][-1]["end_s"] == pytest.approx(3.9, abs=NEAR)
+
+
+def test_a_soft_opening_that_the_detector_misses_belongs_to_the_turn():
+    pieces = [TALK, (1, 2.6, 2.8, "mm"), (1, 3.2, 3.8, "no")]
+    row = make_recording(pieces, 8, utterances=[make_utterance(*TALK), make_utterance(1, 2.5, 3.9, "mm, no")])
+    (turn,) = find(row, ScriptedVad([[1.0, 6.0]], [[3.2, 3.8]]))
+    assert turn["speech"][0]["start_s"] == pytest.approx(2.6, abs=NEAR)
+    assert len(turn["speech"]) == 2
 
 
 def test_a_turn_that_the_detector_misses_is_found_by_its_energy():

@@ -1,7 +1,7 @@
 """The level at which one channel's voice leaks into the other, frame by frame, where it is known who speaks when.
 
-`channel_separation` measures the separation of whole recordings of which nothing is known; this asks the transcript when the
-other speaker speaks alone, and so holds for recordings in which they hardly ever do.
+`channel_separation` measures whole recordings of which nothing is known; this asks the transcript when the other
+speaker speaks alone, and so holds for recordings in which they hardly ever do.
 """
 
 from __future__ import annotations

@@ -83,9 +83,10 @@ def build_turns(channel: int, atoms: Sequence[Atom], hearing: Hearing, params: F
     """Return the turns of a channel, in order, with more than `max_pause_s` between them.
 
     Each atom takes the detector's speech within its own times and up to `transcript_slack_s` around, but not what lies
-    within its neighbours'; its edges are set by level (see `_EDGE_BELOW_LOUD_DB`). Where the detector hears nothing,
-    the energy within its own times is taken. A word that cannot be heard so goes with the word before it in its
-    utterance, or the one after it; an utterance of which nothing can be heard is left out.
+    within its neighbours', and within its own times also what the energy shows: detectors miss a soft "mm" that opens a
+    turn, and a clip must not begin after it. Edges are set by level (see `_EDGE_BELOW_LOUD_DB`). A word that cannot be
+    heard so goes with the word before it in its utterance, or the one after it; an utterance of which nothing can be
+    heard is left out.
     """
     frames = len(hearing.levels)
     loud = _measure_loud(atoms, hearing)
@@ -99,10 +100,10 @@ def build_turns(channel: int, atoms: Sequence[Atom], hearing: Hearing, params: F
         before = round(atoms[at - 1].end_s / FRAME_S) if at else 0
         after = round(atoms[at + 1].start_s / FRAME_S) if at + 1 < len(atoms) else frames
         first, last = max(start - slack, min(start, before)), min(end + slack, max(end, after))
-        spans = _trim(speech, audible, max(0, first), min(frames, last))
-        if not len(spans):
-            spans = _trim(hearing.energetic, audible, start, end)
-        spans_of.append(spans)
+        first, last = max(0, first), min(frames, last)
+        heard = speech[first:last].copy()
+        heard[start - first : end - first] |= hearing.energetic[start:end]
+        spans_of.append(_trim(heard, audible[first:last]) + first)
     return _join(channel, _attach_unheard(atoms, spans_of), round(params.max_pause_s / FRAME_S))
 
 
@@ -174,13 +175,13 @@ def _widen(speech: Mask, energetic: Mask) -> Mask:
     return widened
 
 
-def _trim(speech: Mask, audible: Mask, first: int, last: int) -> _Spans:
-    """Return the runs of speech in a window, from its first audible frame to its last."""
-    sounding = np.flatnonzero(speech[first:last] & audible[first:last])
+def _trim(heard: Mask, audible: Mask) -> _Spans:
+    """Return the runs of what is heard, from its first audible frame to its last."""
+    sounding = np.flatnonzero(heard & audible)
     if not len(sounding):
         return np.empty((0, 2), np.int64)
-    start, end = first + int(sounding[0]), first + int(sounding[-1]) + 1
-    return list_runs(speech[start:end]) + start
+    start, end = int(sounding[0]), int(sounding[-1]) + 1
+    return list_runs(heard[start:end]) + start
 
 
 def _attach_unheard(atoms: Sequence[Atom], spans_of: Sequence[_Spans]) -> list[_Piece]:
