@@ -2,9 +2,9 @@
 
 Usage: python benchmarks/published_sid_scores.py [--references zh_test_lines.jsonl --predictions zh_our_res.jsonl]
 
-Without files: what the groups of the paper's Table II and the counts of its Table III give as averages, beside those that
-it prints. With the files of the authors' repository (not shipped here): FIR, IRL and APT of their predictions, which
-their notebook prints as 0.1375, 0.33837436932391457 and 0.6561522135416662.
+Without files: what the groups of the paper's Table II and the counts of its Table III give as averages, beside those
+that it prints. With the files of the authors' repository (not shipped here): FIR, IRL and APT of their predictions,
+which their notebook prints as 0.1375, 0.33837436932391457 and 0.6561522135416662.
 """
 
 from __future__ import annotations
