@@ -156,9 +156,10 @@ class FindTurns(Params):
 class TagBreaks(Params):
     """`tag_breaks`: the first word with new intent.
 
-    `method` is how a tagger is asked. `json` has it name the word, which large models do well. `options` asks, for
-    growing beginnings of the turn, whether new intent has begun, and takes the position that the probabilities fit
-    best: for small models, whose log-probabilities know more than their answers.
+    `method` is how a tagger is asked. `json` has it name the word, which large models do well. `options` asks
+    whether new intent has begun, of the turn up to the end of each stretch of it (a run of acknowledgements, or what
+    stands between two marks), and takes the stretch that the probabilities fit best: for small models, whose
+    log-probabilities know more than their answers.
     """
 
     method: Literal["json", "options"] = "json"

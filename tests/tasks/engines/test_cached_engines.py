@@ -14,6 +14,7 @@ from bystander.schemas.engines import (
     RowFault,
     SpeechReply,
     SpeechRequest,
+    SpokenWord,
     TextReply,
     TextRequest,
     Voice,
@@ -150,6 +151,37 @@ def test_fresh_and_kept_clips_are_equal_to_the_bit():
     assert kept.sampling_rate == 24000
     assert next(iter(cache.values()))[:4] == b"fLaC"
     assert engine.voices == inner.voices
+
+
+def speak_with_words(request):
+    words = (SpokenWord('"对', 0.1, 0.2), SpokenWord("b\nc", 0.3, 1 / 3)) if request.word_times else None
+    return dataclasses.replace(speak(request), words=words)
+
+
+def test_word_times_are_kept_beside_clips_without_them():
+    cache, bare = DictCache(), SpeechRequest("Hello.", "v", 3)
+    timed = dataclasses.replace(bare, word_times=True)
+    CachedSpeechEngine(CountingEngine(speak), cache).synthesise([bare])
+    inner = CountingEngine(speak_with_words)
+    engine = CachedSpeechEngine(inner, cache)
+    [fresh] = engine.synthesise([timed])
+    old, kept = engine.synthesise([bare, timed])
+    assert [request.word_times for batch in inner.batches for request in batch] == [True]
+    assert old.words is None
+    assert fresh.words == kept.words == speak_with_words(timed).words
+    np.testing.assert_array_equal(kept.samples, old.samples)
+
+
+@pytest.mark.parametrize("head", [b"[", b"[\n", b"[1]\n", b'[["a", 1]]\n', b'[["a", 1, "x"]]\n'])
+def test_damaged_word_times_are_a_miss(head):
+    cache, request = DictCache(), SpeechRequest("Hello.", "v", 3, word_times=True)
+    CachedSpeechEngine(CountingEngine(speak_with_words), cache).synthesise([request])
+    [key] = cache
+    cache[key] = head + cache[key].partition(b"\n")[2]
+    engine = CachedSpeechEngine(CountingEngine(speak_with_words), cache)
+    [again] = engine.synthesise([request])
+    assert engine.misses == 1
+    assert again.words == speak_with_words(request).words
 
 
 def test_clips_that_flac_cannot_hold_pass_uncached():

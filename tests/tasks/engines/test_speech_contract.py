@@ -10,17 +10,22 @@ import pytest
 
 from bystander.schemas.engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.schemas.engines import RowFault, SpeechEngine, SpeechReply, SpeechRequest
-from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine
 from bystander.tasks.engines.kokoro import (
+    LATE_AFTER_MARK_S,
+    LATE_AFTER_PAUSE_S,
+    LATE_WITHIN_S,
     SPEED_SPREAD,
     STYLE_SPREAD,
     KokoroSpeechEngine,
     cut_ellipsis,
+    time_words,
     vary_delivery,
 )
 from bystander.tasks.engines.kokoro_styles import load_styles, load_symbols
+from bystander.tasks.engines.kokoro_words import WordSpan
 
 
 @pytest.fixture(scope="module", params=["fake", pytest.param("kokoro", marks=pytest.mark.models)])
@@ -81,6 +86,22 @@ def test_replies_come_in_order_repeat_exactly_and_are_reported(engine: SpeechEng
     (again,) = engine.synthesise(requests[:1])
     assert isinstance(again, SpeechReply)
     np.testing.assert_array_equal(again.samples, seen[0].samples)
+
+
+def test_word_times_are_told_when_asked_for_and_change_no_sample(engine: SpeechEngine) -> None:
+    text, voice = "Okay, so -- what about 7:30?", engine.voices[0].id
+    bare, timed = engine.synthesise([SpeechRequest(text, voice, 3), SpeechRequest(text, voice, 3, word_times=True)])
+    assert isinstance(bare, SpeechReply)
+    assert isinstance(timed, SpeechReply)
+    np.testing.assert_array_equal(bare.samples, timed.samples)
+    assert bare.words is None
+    assert timed.words is not None
+    assert [word.word for word in timed.words] == ["Okay,", "so", "what", "about", "7:30?"]
+    starts, ends = zip(*((word.start_s, word.end_s) for word in timed.words), strict=True)
+    assert sorted(starts) == list(starts)
+    assert all(start < end for start, end in zip(starts, ends, strict=True))
+    assert 0 <= starts[0] < 0.6
+    assert ends[-1] <= len(timed.samples) / timed.sampling_rate
 
 
 def test_bad_texts_are_row_faults(engine: SpeechEngine) -> None:
@@ -148,12 +169,68 @@ def test_kokoro_speaks_no_dots_of_a_cut_sentence(text: str, spoken: str) -> None
     assert cut_ellipsis(text) == spoken
 
 
-def test_kokoro_ships_28_english_voices_of_sane_styles() -> None:
-    styles = load_styles()
-    assert len(styles.voices) == 28
-    assert {voice[:2] for voice in styles.voices} == {"af", "am", "bf", "bm"}
+@pytest.mark.models
+def test_kokoro_speaks_mandarin_where_it_is_asked_to() -> None:
+    engine = KokoroSpeechEngine(KokoroSpeechConfig(languages=("zh", "en")), ModelStore().resolve)
+    assert [voice.id for voice in engine.voices if voice.language == "zh"] == [*load_styles("zh").voices]
+    assert len(engine.voices) == 36
+    text = "对，那明天呢？"
+    spoken, foreign, mute = engine.synthesise(
+        [
+            SpeechRequest(text, "zm_yunxi", 4, "zh-CN", word_times=True),
+            SpeechRequest("Hello.", "zm_yunxi", 4, "en"),
+            SpeechRequest("？！", "zm_yunxi", 4, "zh"),
+        ]
+    )
+    engine.close()
+    assert isinstance(spoken, SpeechReply)
+    assert spoken.words is not None
+    assert [word.word for word in spoken.words] == ["对", "那", "明", "天", "呢"]
+    assert 0.8 < len(spoken.samples) / 24000 < 3.5
+    assert isinstance(foreign, RowFault)
+    assert isinstance(mute, RowFault)
+    assert (foreign.reason, mute.reason) == ("unsupported_language", "empty_text")
+
+
+@pytest.mark.models
+def test_kokoro_without_mandarin_is_the_engine_that_it_was(engine: SpeechEngine) -> None:
+    if not isinstance(engine, KokoroSpeechEngine):
+        pytest.skip("of Kokoro only")
+    assert [name for name, _ in engine.identity.settings] == ["g2p", "rules", "speed", "voices"]
+    assert dict(engine.identity.settings)["voices"] == "00515468a5f95d7d"
+    both = KokoroSpeechEngine(KokoroSpeechConfig(languages=("en", "zh")), ModelStore().resolve)
+    assert both.identity.settings[:4] == engine.identity.settings
+    assert [name for name, _ in both.identity.settings[4:]] == ["zh_g2p", "zh_rules", "zh_voices"]
+    both.close()
+
+
+def test_kokoro_durations_become_word_times() -> None:
+    # Symbols of four words, in frames of 25 ms: a b , _ c d _ e f g . and a pad on either side; f follows e at once.
+    durations = np.array([8, 2, 3, 4, 4, 2, 2, 1, 3, 2, 2, 6, 3])
+    spans = [("ab,", 0, 2), ("cd", 4, 6), ("e", 7, 8), ("fg.", 8, 10)]
+    words = tuple(WordSpan(*span) for span in spans)
+    timed = time_words(words, range(11), durations, 42 * 600)
+    assert timed is not None
+    assert [word.word for word in timed] == ["ab,", "cd", "e", "fg."]
+    expected = [
+        (0.2 - LATE_AFTER_PAUSE_S, 0.325 - LATE_AFTER_MARK_S),
+        (0.525 - LATE_AFTER_PAUSE_S, 0.625 - LATE_AFTER_MARK_S),  # .2 s of marks: a pause
+        (0.625 - LATE_AFTER_MARK_S, 0.725 - LATE_WITHIN_S),  # a space is its own
+        (0.725 - LATE_WITHIN_S, 0.825 - LATE_AFTER_MARK_S),
+    ]
+    np.testing.assert_allclose([(word.start_s, word.end_s) for word in timed], expected)
+    assert time_words((WordSpan("x", 11, 12),), range(11), durations, 42 * 600) is None
+    with pytest.raises(EngineError, match="durations"):
+        time_words(words, range(11), durations, 41 * 600)
+
+
+@pytest.mark.parametrize(("language", "groups", "count"), [("en", "af am bf bm", 28), ("zh", "zf zm", 8)])
+def test_kokoro_ships_voices_of_sane_styles(language: str, groups: str, count: int) -> None:
+    styles = load_styles(language)
+    assert len(styles.voices) == count
+    assert {voice[:2] for voice in styles.voices} == set(groups.split())
     for voice in styles.voices:
         norms = [float(np.linalg.norm(styles.read_row(voice, row))) for row in (0, 50, 509)]
         assert all(2 < norm < 13 for norm in norms), (voice, norms)
-    assert styles.read_row("af_heart", 9).shape == (256,)
+    assert styles.read_row(styles.voices[0], 9).shape == (256,)
     assert load_symbols()["ə"] == 83

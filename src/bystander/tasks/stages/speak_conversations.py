@@ -115,7 +115,7 @@ def _finish(
     rate = params.sampling_rate
     return {
         "source": SOURCE,
-        "licence": None,
+        "licence": _join_licences([line.voice for line in lines[:2]], context),
         "speakers": [lines[0].voice, lines[1].voice],
         "audio": {"bytes": encode_channels(conversation.channels, rate), "path": f"{row['recording_id']}.flac"},
         "sampling_rate": rate,
@@ -125,6 +125,12 @@ def _finish(
         "synthetic": True,
         "truths": conversation.truths,
     }
+
+
+def _join_licences(voices: Sequence[str], context: StageContext) -> str | None:
+    """Return the licences of voices as one expression; None where one is not known."""
+    licences = {voice.licence for voice in context.speech.voices if voice.id in voices}
+    return " AND ".join(sorted(licences)) if "" not in licences else None
 
 
 def _make_turn(row: Row, clips: Mapping[str, LineClip]) -> UserTurn:

@@ -14,11 +14,12 @@ from bystander.schemas.stages import StageContext
 from bystander.schemas.text_tasks import CHECK_NEW_INTENT, TAG_BREAK
 from bystander.tasks.stages.option_scores import score_options, shift_probability
 from bystander.tasks.stages.text_attempts import Row, attempt_rows
+from bystander.tasks.texts.backchannels import find_segments
 from bystander.tasks.texts.turn_words import TurnWord, fold_word, strip_marks
 
 WORD_NOT_THERE = "word_not_there"
 
-_LEAST_PROBABILITY = 1e-4  # one prefix that a model is sure of must not outweigh all others
+_LEAST_PROBABILITY = 1e-4  # one answer that a model is sure of must not outweigh all others
 _SPACED = frozenset({"en"})
 
 
@@ -123,7 +124,8 @@ def _read_tag(turn: Turn, reply: TextReply) -> Mapping[str, Any] | RowFault:
 def _measure_votes(
     turns: Sequence[Turn], tagger: TextEngine, context: StageContext, params: TagBreaks, stage: str
 ) -> list[Vote]:
-    asked = [(t, end) for t, turn in enumerate(turns) for end in range(1, len(turn.words) + 1)]
+    starts = [find_segments(turn.text, turn.language) for turn in turns]
+    asked = [(t, end) for t, turn in enumerate(turns) for end in (*starts[t][1:], len(turn.words))]
     asked.sort(key=lambda entry: turns[entry[0]].language)
     requests = [_make_prefix_request(turns[t], end, context, stage) for t, end in asked]
     found: list[list[float]] = [[] for _ in turns]
@@ -133,7 +135,9 @@ def _measure_votes(
             faults.setdefault(t, scores)
         else:
             found[t].append(shift_probability(scores[request.options[0]], params.new_intent_threshold))
-    return [faults[t] if t in faults else find_change(found[t]) for t in range(len(turns))]
+    changes = [find_change(probabilities) for probabilities in found]
+    places = [None if change is None else starts[t][change] for t, change in enumerate(changes)]
+    return [faults.get(t, place) for t, place in enumerate(places)]
 
 
 def _make_prefix_request(turn: Turn, end: int, context: StageContext, stage: str) -> TextRequest:
@@ -150,10 +154,10 @@ def _make_prefix_request(turn: Turn, end: int, context: StageContext, stage: str
 
 
 def find_change(probabilities: Sequence[float]) -> int | None:
-    """Return where new intent most likely begins, given the probability, by each word's end, that it has begun.
+    """Return in which stretch new intent most likely begins, from the probability, by the end of each, that it has.
 
-    Position k has the likelihood that it has not begun by the end of any word before k, and has by that of k and of
-    every later one; the prefixes are taken as independent. None: it never begins. The later of equals is taken.
+    Stretch k has the likelihood that it has not begun by the end of any before k, and has by that of k and of every
+    later one; the answers are taken as independent. None: it never begins. The later of equals is taken.
     """
     clipped = [min(max(p, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY) for p in probabilities]
     score = sum(math.log(p) for p in clipped)
