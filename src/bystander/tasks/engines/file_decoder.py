@@ -232,8 +232,8 @@ def _check_bytes(local: Path, name: str, digest: str) -> None:
     if found is not None and found.is_unfinished:
         raise _RefusedError(
             "bad_audio_header",
-            f"{name}: its header declares no audio and there are {found.there} bytes of it: the program that recorded it "
-            "was stopped; repair it, such as by `sox --ignore-length`",
+            f"{name}: its header declares no audio and there are {found.there} bytes of it: the recording was not "
+            "finished; repair it, such as by `sox --ignore-length`",
         )
     if found is not None and found.is_cut:
         raise _RefusedError(
