@@ -95,6 +95,8 @@ class SpeakConversations(Params):
     sampling_rate: int = Field(16000, ge=8000, le=48000)
     checks: SynthesiseSpeech = SynthesiseSpeech(max_wer=0.15)
     """When a clip is accepted, and how many attempts it has; `track_encoding` is of no use here."""
+    avoid_voices: tuple[str, ...] = ()
+    """Voices that are not to be drawn; names that the engine lacks are no error."""
     recognised_languages: tuple[str, ...] = ("en",)
     """Where the configuration has a recogniser: languages that it understands. Other clips are judged by their signal.
     So are lone backchannels: text normalisers drop "mm-hmm"."""

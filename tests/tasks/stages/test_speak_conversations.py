@@ -196,6 +196,14 @@ def test_mandarin_is_spoken_by_mandarin_voices() -> None:
     assert next(u["text"] for u in row["utterances"] if u["channel"] == 1) == "嗯，周日开门吗？"
 
 
+def test_voices_to_avoid_are_not_drawn() -> None:
+    rows = [make_row(i, **UNINTERRUPTED) for i in range(10)]
+    voices = [f"fake_{i:02d}" for i in range(8)]
+    spoken = speak(rows, FakeSpeechEngine(FakeSpeechConfig()), avoid_voices=(*voices[:5], "of another engine"))
+    assert {voice for row in spoken.kept.to_pylist() for voice in row["speakers"]} == set(voices[5:])
+    assert set(reasons(speak(rows, avoid_voices=tuple(voices)))) == {"no_voices_for_language"}
+
+
 def test_utterances_tell_no_more_than_a_transcriber_does() -> None:
     (row,) = speak([make_row()]).kept.to_pylist()
     assert len(row["utterances"]) == 2  # one for the user's turn, whose pause is not to be seen in it
