@@ -23,6 +23,7 @@ TEXTS = {
     "text": "Yeah, so 你好?",
     "words": "1 Yeah 2 so 3你 4好",
     "heard": "Yeah, so",
+    "stretch": "so",
     "context": 'he said "wait"',
     "category": "middle",
     "topic": "buses",

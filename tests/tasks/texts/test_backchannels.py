@@ -119,6 +119,7 @@ def test_a_break_is_a_word_of_the_turn(pieces, language, context):
     assert starts == sorted({*starts})
     assert bool(starts) == bool(words)
     assert {*starts} <= {*range(len(words))}
+    assert index is None or index in starts
     assert index == find_new_intent(text, language, context)
 
 
