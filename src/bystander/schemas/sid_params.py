@@ -71,8 +71,9 @@ class WriteConversations(Params):
     substance_words: tuple[int, int] = (2, 20)
     joined_share: float = Field(0.3, ge=0, le=1)
     """Share of `middle` rows whose backchannel and substance are spoken as one utterance, with no pause placed."""
-    gap_s: tuple[float, float] = (0.15, 0.8)
-    """Shortest and longest pause between backchannel and substance in the others, drawn evenly."""
+    gap_s: tuple[float, float] = (0.15, 0.45)
+    """Shortest and longest pause between backchannel and substance in the others, drawn evenly. Longer pauses than
+    `find_turns.max_pause_s` make two turns."""
     max_example_overlap: float = Field(0.8, gt=0, le=1)
     """Share of a text's words that may come from one text of the prompt's examples."""
 
