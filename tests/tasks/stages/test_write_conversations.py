@@ -72,7 +72,7 @@ def test_a_small_model_chooses_among_backchannels_drawn_from_the_lexicon():
 
 def test_pauses_are_drawn_and_a_share_is_spoken_as_one():
     plans = [{"recording_id": f"r{i}"} for i in range(200)]
-    rows = run(answer_always(GOOD), *plans).kept.to_pylist()
+    rows = run(answer_always(GOOD), *plans, gap_s=(0.15, 0.8)).kept.to_pylist()
     gaps = [row["gap_s"] for row in rows if row["gap_s"] is not None]
     assert 0.2 < 1 - len(gaps) / len(rows) < 0.4
     assert 0.15 <= min(gaps) < 0.22
