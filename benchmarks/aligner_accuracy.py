@@ -1,8 +1,8 @@
 """How well aligners place words.
 
 `breaks`: the start of the first word with new intent, in turns put together from Kokoro's clips, so that the truth is
-known: where the clause's energy begins (35 dB below its loudest 20 ms). A turn is a clause alone, a backchannel, a pause
-and a clause, or a backchannel alone. The median of the signed errors over the calibration voices is the aligner's bias
+known: where the clause's energy begins (35 dB below its loudest 20 ms). A turn is a clause alone, a backchannel and a clause
+with a pause between, or a backchannel alone. "breaks" are the first two. The median of the signed errors over the calibration voices is the aligner's bias
 (shown with the bias that its adapter takes out already); the other voices say what that is worth. Each turn is aligned
 with a wrong text, and with one wrong word, too: how many are rejected.
 
@@ -173,11 +173,12 @@ def measure_breaks(aligner: Aligner, turns: Sequence[Turn]) -> dict[str, object]
     rng = np.random.Generator(np.random.PCG64(1))
     answers = align(aligner, [(turn.samples, RATE, turn.words) for turn in turns])
     figures: dict[str, object] = {"rejected": count_reasons(answers)}
-    for kind in ("all", "immediate", "grown", "backchannel"):
+    for kind in ("breaks", "immediate", "grown", "backchannel"):
         errors = [
             answer.words[turn.place].start_s - turn.start_s
             for turn, answer in zip(turns, answers, strict=True)
-            if isinstance(answer, AlignmentReply) and kind in ("all", turn.kind)
+            if isinstance(answer, AlignmentReply)
+            and (turn.kind == kind or (kind == "breaks" and turn.kind != "backchannel"))
         ]
         figures[kind] = describe(errors)
     wrong = [(turn.samples, RATE, tuple(WRONG[: len(turn.words)])) for turn in turns]
