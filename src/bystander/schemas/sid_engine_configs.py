@@ -63,11 +63,12 @@ class PocketsphinxAlignerConfig(EngineConfig):
 
     engine: Literal["pocketsphinx"] = "pocketsphinx"
     min_score: float = -30.0
-    """Least mean score a frame of a clip's words: right texts have -20.4 and more, wrong ones -41 and less."""
+    """Least mean score a frame of a clip's words. Clear synthetic speech: right texts have -20.4 and more, wrong ones
+    -41 and less."""
     min_word_score: float = -50.0
-    """Least mean score a frame of every word. On clear synthetic speech, -50 rejects 86 % of rows with one wrong word and
-    4 % of right ones, -40 93 and 7 %, -30 99 and 12 %. Fast or hoarse recorded speech scores far lower although its
-    times are as good; see `benchmarks/aligner_accuracy.py` and loosen both there."""
+    """Least mean score a frame of every word. On clear synthetic speech -50 rejects 83 % of turns with one wrong word
+    and 4 % of right ones, -40 92 and 7 %. Fast or hoarse recorded speech scores far lower although its times are as
+    good: of such utterances 44 % are rejected by default. See `benchmarks/aligner_accuracy.py`, and loosen both there."""
 
 
 class KaldiGmmAlignerConfig(EngineConfig):

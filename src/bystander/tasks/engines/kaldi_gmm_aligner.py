@@ -132,8 +132,7 @@ class KaldiGmmAligner:
         for word, phones, score in zip(words, found.path.words, found.word_scores, strict=True):
             if phones[-1].end - phones[0].start >= _MIN_WORD_FRAMES and score < calibration.min_word_score:
                 return RowFault(
-                    "low_alignment_score",
-                    f"word {word!r}: {score:.2f} a frame, {calibration.min_word_score:.2f} at least",
+                    "low_alignment_score", f"word {word!r}: {score:.2f} a frame, {calibration.min_word_score:.2f} at least"
                 )
         return None
 
