@@ -68,7 +68,7 @@ class PocketsphinxAlignerConfig(EngineConfig):
     min_word_score: float = -50.0
     """Least mean score a frame of every word. On clear synthetic speech -50 rejects 83 % of turns with one wrong word
     and 4 % of right ones, -40 92 and 7 %. Fast or hoarse recorded speech scores far lower although its times are as
-    good: of such utterances 44 % are rejected by default. See `benchmarks/aligner_accuracy.py`, and loosen both there."""
+    good: of such utterances 44 % are rejected by default. Loosen both there; see `benchmarks/aligner_accuracy.py`."""
 
 
 class KaldiGmmAlignerConfig(EngineConfig):
