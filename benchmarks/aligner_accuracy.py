@@ -65,6 +65,7 @@ DEFAULT_ALIGNERS = (
     '{"engine": "pocketsphinx"}',
     '{"engine": "pocketsphinx", "min_score": -1e6, "min_word_score": -1e6}',
     '{"engine": "kaldi_gmm"}',
+    '{"engine": "kaldi_gmm", "min_score": -1e6, "min_word_score": -1e6, "min_speech_score": -1e6}',
     '{"engine": "recogniser_words"}',
 )
 NOT_WORDS = {"<vocnoise>"}
@@ -97,7 +98,7 @@ class Figures:
 
     HEADINGS: ClassVar[tuple[str, ...]] = (
         *("aligner", "clips", "n", "refused", "word starts", "bias ms", "median ms", "p90 ms"),
-        *("<= 20 ms", "<= 50 ms", "<= 100 ms"),
+        *("<= 20 ms", "<= 50 ms", "<= 100 ms", "<= 50 ms around the bias"),
     )
     aligner: str
     clips: str
@@ -110,14 +111,16 @@ class Figures:
         refused = ", ".join(f"{number} {reason}" for reason, number in self.refused.items()) or "0"
         first = [self.aligner, self.clips, str(self.count), refused, str(len(self.errors_s))]
         if not self.errors_s:
-            return first + [""] * 6
+            return first + [""] * 7
         sizes_ms = np.abs(self.errors_s) * 1000
+        left_ms = np.abs(self.errors_s - np.median(self.errors_s)) * 1000
         return [
             *first,
             f"{np.median(self.errors_s) * 1000:+.0f}",
             f"{np.median(sizes_ms):.0f}",
             f"{np.percentile(sizes_ms, 90):.0f}",
             *(f"{100 * np.mean(sizes_ms <= limit + 1e-6):.0f} %" for limit in (20, 50, 100)),
+            f"{100 * np.mean(left_ms <= 50 + 1e-6):.0f} %",
         ]
 
 
@@ -140,7 +143,7 @@ def main() -> None:
     for text in arguments.aligner or DEFAULT_ALIGNERS:
         aligner = open_aligner(TypeAdapter(AlignerConfig).validate_json(text), ModelStore().resolve)
         if arguments.what == "mfa":
-            found = compare_with_mfa(aligner, text, arguments.data)
+            found = list(compare_with_mfa(aligner, text, arguments.data))
         else:
             found = [
                 figures

@@ -74,13 +74,19 @@ class PocketsphinxAlignerConfig(EngineConfig):
 class KaldiGmmAlignerConfig(EngineConfig):
     """Kaldi's GMM code with monophone models: those shipped, or a folder that the training script wrote.
 
-    `models` maps a language to a model folder; the shipped models where none is given. `min_score` replaces the
-    threshold that was calibrated with the model (nats a frame, at most 0). Beams are Kaldi's, in scaled cost.
+    `models` maps a language to a model folder; the shipped models where none is given. Beams are Kaldi's, in scaled
+    cost. The limits replace those that were calibrated with the model, in nats a frame. The features end at 3.8 kHz, so
+    that telephone speech has the scores of full-band speech.
     """
 
     engine: Literal["kaldi_gmm"] = "kaldi_gmm"
     models: dict[str, str] = Field(default_factory=dict)
     min_score: float | None = Field(None, le=0)
+    """Least score of a clip against a free loop of phones."""
+    min_word_score: float | None = Field(None, le=0)
+    """The same of every word of 0.1 s and more."""
+    min_speech_score: float | None = None
+    """Least score against noise."""
     beam: float = Field(20.0, gt=0)
     retry_beam: float = Field(80.0, gt=0)
 
