@@ -59,16 +59,29 @@ VadConfig = SileroVadConfig
 
 
 class PocketsphinxAlignerConfig(EngineConfig):
-    """CMU pocketsphinx with the English model in its wheel."""
+    """CMU pocketsphinx with the English model in its wheel.
+
+    The limits are for recorded speech and the telephone too. Measured by `benchmarks/aligner_scores.py` on clips of three
+    words and more: right texts rejected / texts of other clips / texts with one wrong word, in percent.
+
+    | limits | Kokoro | Kokoro, telephone | recorded | recorded, telephone |
+    |---|---|---|---|---|
+    | -40, -110 | 0 / 100 / 13 | 0 / 98 / 12 | 9 / 93 / 21 | 14 / 98 / 35 |
+    | -35, -60 | 0 / 100 / 77 | 0 / 100 / 67 | 23 / 95 / 81 | 47 / 100 / 79 |
+    | -30, -50 | 0 / 100 / 90 | 3 / 100 / 80 | 35 / 98 / 93 | 58 / 100 / 93 |
+
+    For synthetic speech alone take -35 and -60. Of clips of one or two words a third to a half of the wrong texts pass
+    at either, since short words of any text fit somewhere.
+    """
 
     engine: Literal["pocketsphinx"] = "pocketsphinx"
-    min_score: float = -30.0
-    """Least mean score a frame of a clip's words. Clear synthetic speech: right texts have -20.4 and more, wrong ones
-    -41 and less."""
-    min_word_score: float = -50.0
-    """Least mean score a frame of every word. On clear synthetic speech -50 rejects 83 % of turns with one wrong word
-    and 4 % of right ones, -40 92 and 7 %. Fast or hoarse recorded speech scores far lower although its times are as
-    good: of such utterances 44 % are rejected by default. Loosen both there; see `benchmarks/aligner_accuracy.py`."""
+    min_score: float = -40.0
+    """Least mean score a frame of a clip's words. The median of right texts is -11 for Kokoro, -16 over the telephone,
+    -20 and -26 for recorded speech; of wrong ones -45 to -67."""
+    min_word_score: float = -110.0
+    """Least mean score a frame of every word. Laxer, because words of right texts that are slurred, hoarse or cut by the
+    telephone's band score as low as wrong words: the worst word of a clip reaches -50 at the median of recorded speech
+    over the telephone, -105 to -130 in one clip of twenty. Raise it to find single wrong words."""
 
 
 class KaldiGmmAlignerConfig(EngineConfig):
