@@ -61,8 +61,8 @@ VadConfig = SileroVadConfig
 class PocketsphinxAlignerConfig(EngineConfig):
     """CMU pocketsphinx with the English model in its wheel.
 
-    The limits are for recorded speech and the telephone too. Measured by `benchmarks/aligner_scores.py` on clips of three
-    words and more: right texts rejected / texts of other clips / texts with one wrong word, in percent.
+    The limits are for recorded speech and the telephone too. Measured by `benchmarks/aligner_scores.py` on clips of
+    three words and more: right texts rejected / texts of other clips / texts with one wrong word, in percent.
 
     | limits | Kokoro | Kokoro, telephone | recorded | recorded, telephone |
     |---|---|---|---|---|
@@ -79,9 +79,9 @@ class PocketsphinxAlignerConfig(EngineConfig):
     """Least mean score a frame of a clip's words. The median of right texts is -11 for Kokoro, -16 over the telephone,
     -20 and -26 for recorded speech; of wrong ones -45 to -67."""
     min_word_score: float = -110.0
-    """Least mean score a frame of every word. Laxer, because words of right texts that are slurred, hoarse or cut by the
-    telephone's band score as low as wrong words: the worst word of a clip reaches -50 at the median of recorded speech
-    over the telephone, -105 to -130 in one clip of twenty. Raise it to find single wrong words."""
+    """Least mean score a frame of every word. Laxer, because words of right texts that are slurred, hoarse or cut by
+    the telephone's band score as low as wrong words: the worst word of a clip reaches -50 at the median of recorded
+    speech over the telephone, -105 to -130 in one clip of twenty. Raise it to find single wrong words."""
 
 
 class KaldiGmmAlignerConfig(EngineConfig):
