@@ -70,7 +70,7 @@ class PocketsphinxAlignerConfig(EngineConfig):
     | -35, -60 | 0 / 100 / 77 | 0 / 100 / 67 | 23 / 95 / 81 | 47 / 100 / 79 |
     | -30, -50 | 0 / 100 / 90 | 3 / 100 / 80 | 35 / 98 / 93 | 58 / 100 / 93 |
 
-    For synthetic speech alone take -35 and -60. Of clips of one or two words a third to a half of the wrong texts pass
+    For synthetic speech alone take -35 and -60. Of clips of one or two words 25 to 67 % of the wrong texts pass
     at either, since short words of any text fit somewhere.
     """
 
