@@ -31,6 +31,7 @@ from bystander.schemas.sid_engine_configs import (
     ByLanguageAlignerConfig,
     FakeAlignerConfig,
     KaldiArkAlignerConfig,
+    KaldiGmmAlignerConfig,
     MfaAlignerConfig,
     PocketsphinxAlignerConfig,
     RecogniserAlignerConfig,
@@ -40,7 +41,7 @@ from bystander.tasks.engines.registry import open_aligner
 
 WORDS = tuple(TEXT.split())
 ALIGNERS = ("fake", "kaldi_ark", "mfa")
-ALIGNERS_OF_SPEECH = ("pocketsphinx", "by_language", "recogniser_words")
+ALIGNERS_OF_SPEECH = ("pocketsphinx", "kaldi_gmm", "by_language", "recogniser_words")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         "kaldi_ark": _write_kaldi(folder, len(clip) / RATE),
         "mfa": MfaAlignerConfig(command=str(write_fake_mfa(folder))),
         "pocketsphinx": sphinx,
+        "kaldi_gmm": KaldiGmmAlignerConfig(),
         "by_language": ByLanguageAlignerConfig(aligners={"en": sphinx, "zh": FakeAlignerConfig()}),
         "recogniser_words": RecogniserAlignerConfig(),
     }
@@ -179,7 +181,7 @@ def test_unknown_languages_are_refused(case: Case) -> None:
 def test_a_wrong_text_gets_no_alignment_from_those_who_listen(case: Case) -> None:
     wrong = "yes we can go there too".split()
     (answer,) = case.aligner.align([make_request(case.clip, wrong)])
-    if case.name in ("pocketsphinx", "by_language"):
+    if case.name in ("pocketsphinx", "kaldi_gmm", "by_language"):
         assert get_reason(answer) in ("low_alignment_score", "no_alignment")
     elif case.name in ("recogniser_words", "kaldi_ark"):
         assert get_reason(answer) == "alignment_incomplete"

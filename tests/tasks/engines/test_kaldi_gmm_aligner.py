@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -78,12 +79,12 @@ def check_contract(reply: AlignmentReply, words: tuple[str, ...], duration_s: fl
     assert tuple(word.word for word in reply.words) == words
     edges: list[AlignedWord] = list(reply.words)
     assert all(0 <= word.start_s < word.end_s <= duration_s for word in edges)
-    assert all(a.start_s < b.start_s and a.end_s <= b.start_s for a, b in zip(edges[:-1], edges[1:], strict=True))
+    assert all(a.start_s < b.start_s and a.end_s <= b.start_s for a, b in pairwise(edges))
     for word in edges:
         assert word.phones
         assert word.phones[0].start_s == word.start_s
         assert word.phones[-1].end_s == word.end_s
-        assert all(a.end_s == b.start_s for a, b in zip(word.phones[:-1], word.phones[1:], strict=True))
+        assert all(a.end_s == b.start_s for a, b in pairwise(word.phones))
         assert all(phone.start_s < phone.end_s for phone in word.phones)
         assert word.score is not None
 
@@ -94,8 +95,21 @@ def test_fits_the_protocol_and_names_itself(aligner: KaldiGmmAligner) -> None:
     assert aligner.identity.kind == "aligner"
     again = KaldiGmmAligner(KaldiGmmAlignerConfig(), ModelStore().resolve)
     assert again.identity.digest() == aligner.identity.digest()
-    other = KaldiGmmAligner(KaldiGmmAlignerConfig(min_score=-3.0), ModelStore().resolve)
-    assert other.identity.digest() != aligner.identity.digest()
+    for limit in ("min_score", "min_word_score", "min_speech_score"):
+        other = KaldiGmmAligner(KaldiGmmAlignerConfig(**{limit: -3.0}), ModelStore().resolve)
+        assert other.identity.digest() != aligner.identity.digest()
+
+
+@pytest.mark.models
+def test_each_limit_can_be_set(spoken) -> None:
+    first, _ = spoken["en"][1]
+    words = split_turn_words(PAIRS["en"][1][0])
+    for limits in ({"min_score": 0.0}, {"min_word_score": 0.0}, {"min_speech_score": 100.0}):
+        strict = KaldiGmmAligner(KaldiGmmAlignerConfig(**limits), ModelStore().resolve)
+        answer = ask(strict, first.samples, words, "en")
+        assert isinstance(answer, RowFault)
+        assert answer.reason == "low_alignment_score"
+        strict.close()
 
 
 @pytest.mark.models

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import soxr
 
 from alignment_samples import RATE, TEXT, get_reason, get_reply, make_noise, make_request, put_together, speak
 from bystander.schemas.sid_engine_configs import PocketsphinxAlignerConfig
@@ -49,13 +50,25 @@ def test_unknown_words_are_pronounced_by_rules_and_said_to_be(aligner: Pocketsph
     assert all(word.score is not None and -30 < word.score < 0 for word in reply.words)
 
 
-def test_one_wrong_word_is_found(aligner: PocketsphinxAligner) -> None:
+def test_a_strict_word_limit_finds_one_wrong_word() -> None:
+    strict = PocketsphinxAligner(PocketsphinxAlignerConfig(min_score=-35, min_word_score=-60))
     clip, _ = put_together([0.3, *speak((TEXT,), "am_michael"), 0.3])
-    (answer,) = aligner.align([make_request(clip, TEXT.replace("sister", "Washington"))])
+    get_reply(*strict.align([make_request(clip, TEXT)]))
+    (answer,) = strict.align([make_request(clip, TEXT.replace("sister", "Washington"))])
     assert get_reason(answer) == "low_alignment_score"
     lenient = PocketsphinxAligner(PocketsphinxAlignerConfig(min_score=-1000, min_word_score=-1000))
     reply = get_reply(*lenient.align([make_request(clip, TEXT.replace("sister", "Washington"))]))
     assert min(reply.words, key=lambda word: word.score or 0).word == "Washington"
+
+
+def test_telephone_speech_is_believed_and_a_wrong_text_is_not(aligner: PocketsphinxAligner) -> None:
+    for voice in VOICES:
+        clip, starts = put_together([0.3, *speak((TEXT,), voice), 0.3])
+        telephone = soxr.resample(clip, RATE, 8000)
+        reply = get_reply(*aligner.align([make_request(telephone, TEXT, 8000)]))
+        assert abs(reply.words[0].start_s - starts[0]) < 0.05
+        (answer,) = aligner.align([make_request(telephone, "The window is seven miles away.", 8000)])
+        assert get_reason(answer) == "low_alignment_score"
 
 
 def test_noise_and_level_change_little(aligner: PocketsphinxAligner) -> None:

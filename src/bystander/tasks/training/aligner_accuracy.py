@@ -117,7 +117,9 @@ def sample_scores(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> ScoreS
     for index, (noise, rate) in enumerate(generate_noises(len(clips))):
         note("noise", aligner.align(noise, rate, clips[index].words))
     return ScoreSamples(
-        *(np.array(rows[kind], np.float64).reshape(-1, 2) for kind in ("right", "wrong", "noise")),
+        right=np.array(rows["right"], np.float64).reshape(-1, 2),
+        wrong=np.array(rows["wrong"], np.float64).reshape(-1, 2),
+        noise=np.array(rows["noise"], np.float64).reshape(-1, 2),
         words=np.array(word_scores, np.float64),
         refused=refused,
     )
