@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from bystander.schemas.engines import RowFault, SpeechReply, SpeechRequest
 from bystander.schemas.errors import EngineSetupError, ModelStoreError
 from bystander.schemas.sid_engine_configs import KaldiGmmAlignerConfig
 from bystander.storage.model_store import ModelStore
+from bystander.tasks.audio.speech_edges import find_sounding
 from bystander.tasks.engines.kaldi_gmm_aligner import KaldiGmmAligner
 from bystander.tasks.engines.kokoro import KokoroSpeechEngine
 from bystander.tasks.texts.turn_words import split_turn_words
-from bystander.tasks.training.aligner_speech import HELD_OUT_VOICES, LAG_S
+from bystander.tasks.training.aligner_speech import HELD_OUT_VOICES
 
 RATE = 24000
 PAIRS = {
@@ -25,13 +27,11 @@ PAIRS = {
         ("Yeah.", "But how much is the ticket?"),
         ("Mm-hmm.", "Actually, I need three."),
         ("Right.", "What about Sunday?"),
-        ("Okay.", "Can you call my sister?"),
     ),
     "zh": (
         ("嗯。", "那个多少钱？"),
         ("好的。", "其实我要三个。"),
         ("对对。", "星期天呢？"),
-        ("是的。", "帮我打个电话。"),
     ),
 }
 LANGUAGES = ("en", "zh")
@@ -51,11 +51,13 @@ def spoken() -> dict[str, list[tuple[SpeechReply, SpeechReply]]]:
     found = {}
     for language, pairs in PAIRS.items():
         voices = HELD_OUT_VOICES[language]
-        replies = engine.synthesise([
-            SpeechRequest(text, voices[i % len(voices)], 70 + i, language, word_times=True)
-            for i, pair in enumerate(pairs)
-            for text in pair
-        ])
+        replies = engine.synthesise(
+            [
+                SpeechRequest(text, voices[i % len(voices)], 70 + i, language)
+                for i, pair in enumerate(pairs)
+                for text in pair
+            ]
+        )
         assert all(isinstance(reply, SpeechReply) for reply in replies)
         found[language] = list(zip(replies[::2], replies[1::2], strict=True))
     engine.close()
@@ -63,10 +65,9 @@ def spoken() -> dict[str, list[tuple[SpeechReply, SpeechReply]]]:
 
 
 def join(first: SpeechReply, second: SpeechReply, gap_s: float) -> tuple[np.ndarray, float]:
-    """Return the samples of both with silence between, and when the second's first word begins."""
+    """Return the samples of both with silence between, and when the sound of the second begins."""
     head = np.concatenate([first.samples, np.zeros(round(gap_s * RATE), np.float32)])
-    assert second.words is not None
-    return np.concatenate([head, second.samples]), len(head) / RATE + second.words[0].start_s - LAG_S
+    return np.concatenate([head, second.samples]), len(head) / RATE + float(find_sounding(second.samples, RATE)[0, 0])
 
 
 def ask(aligner: KaldiGmmAligner, samples: np.ndarray, words: tuple[str, ...], language: str, rate: int = RATE):
@@ -78,12 +79,12 @@ def check_contract(reply: AlignmentReply, words: tuple[str, ...], duration_s: fl
     assert tuple(word.word for word in reply.words) == words
     edges: list[AlignedWord] = list(reply.words)
     assert all(0 <= word.start_s < word.end_s <= duration_s for word in edges)
-    assert all(a.start_s < b.start_s and a.end_s <= b.start_s for a, b in zip(edges[:-1], edges[1:], strict=True))
+    assert all(a.start_s < b.start_s and a.end_s <= b.start_s for a, b in pairwise(edges))
     for word in edges:
         assert word.phones
         assert word.phones[0].start_s == word.start_s
         assert word.phones[-1].end_s == word.end_s
-        assert all(a.end_s == b.start_s for a, b in zip(word.phones[:-1], word.phones[1:], strict=True))
+        assert all(a.end_s == b.start_s for a, b in pairwise(word.phones))
         assert all(phone.start_s < phone.end_s for phone in word.phones)
         assert word.score is not None
 

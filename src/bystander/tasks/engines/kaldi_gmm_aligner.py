@@ -50,8 +50,7 @@ class KaldiGmmAligner:
             ModelStoreError: a configured model does not exist (from `resolve_model`).
         """
         self._config = config
-        shipped = {language: find_shipped_model(language) for language in SHIPPED_LANGUAGES}
-        self._paths = {language: path for language, path in shipped.items() if path.is_file()}
+        self._paths = {language: find_shipped_model(language) for language in SHIPPED_LANGUAGES}
         for language, model in config.models.items():
             if language not in PRONOUNCED_LANGUAGES:
                 raise EngineSetupError(
@@ -132,7 +131,8 @@ class KaldiGmmAligner:
         for word, phones, score in zip(words, found.path.words, found.word_scores, strict=True):
             if phones[-1].end - phones[0].start >= _MIN_WORD_FRAMES and score < calibration.min_word_score:
                 return RowFault(
-                    "low_alignment_score", f"word {word!r}: {score:.2f} a frame, {calibration.min_word_score:.2f} at least"
+                    "low_alignment_score",
+                    f"word {word!r}: {score:.2f} a frame, {calibration.min_word_score:.2f} at least",
                 )
         return None
 

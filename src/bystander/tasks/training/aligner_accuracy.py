@@ -116,7 +116,9 @@ def sample_scores(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> ScoreS
     for index, (noise, rate) in enumerate(generate_noises(len(clips))):
         note("noise", aligner.align(noise, rate, clips[index].words))
     return ScoreSamples(
-        *(np.array(rows[kind], np.float64).reshape(-1, 2) for kind in ("right", "wrong", "noise")),
+        right=_stack_rows(rows["right"]),
+        wrong=_stack_rows(rows["wrong"]),
+        noise=_stack_rows(rows["noise"]),
         words=np.array(word_scores, np.float64),
         refused=refused,
     )
@@ -185,6 +187,10 @@ def generate_noises(count: int) -> Iterator[tuple[npt.NDArray[np.float32], int]]
         else:
             sound = white * (1 + np.sin(2 * np.pi * 4 * t))
         yield (0.1 * sound / max(float(np.abs(sound).max()), 1e-9)).astype(np.float32), rate
+
+
+def _stack_rows(rows: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:
+    return np.array(rows, np.float64).reshape(-1, 2)
 
 
 def _find_other_texts(clips: Sequence[TrainingClip], index: int) -> Iterator[tuple[str, ...]]:

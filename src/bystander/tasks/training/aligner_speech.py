@@ -144,7 +144,9 @@ def write_manifest(folder: Path, language: str, records: Sequence[dict[str, Any]
     lines = []
     for record in records:
         audio = _read_parts(folder / record["audio"], record["parts"])
-        corrected = [_correct_times(part, samples, LAG_S[language]) for part, samples in zip(record["parts"], audio, strict=True)]
+        corrected = [
+            _correct_times(part, samples, LAG_S[language]) for part, samples in zip(record["parts"], audio, strict=True)
+        ]
         written = {key: record[key] for key in ("id", "audio", "voice", "kind")}
         written["break_word"] = sum(len(words) for words in corrected[:-1])
         written["words"] = [word for words in corrected for word in words]

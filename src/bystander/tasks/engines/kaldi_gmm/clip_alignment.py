@@ -27,7 +27,7 @@ SILENCE_DBFS = -60.0
 
 
 ONSET_FRAMES = 3
-"""30 ms: how much earlier than its sound a word begins on the paths of the shipped models; their bias makes up for it."""
+"""30 ms: how much earlier than its sound a word begins on the shipped models' paths; their bias makes up for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,9 @@ class ScoredPath:
 class ClipAligner:
     """A model with what it needs to align clips. Safe from several threads."""
 
-    def __init__(self, model: AcousticModel, pronouncer: Pronouncer, beam: float = 20.0, retry_beam: float = 80.0) -> None:
+    def __init__(
+        self, model: AcousticModel, pronouncer: Pronouncer, beam: float = 20.0, retry_beam: float = 80.0
+    ) -> None:
         self.model = model
         self._pronouncer = pronouncer
         self._scorer = StateScorer(model)
@@ -77,7 +79,9 @@ class ClipAligner:
         least = count_least_frames(variants)
         frames = 0 if features is None else len(features.values)
         if len(samples) / sampling_rate < least * 0.01:
-            return RowFault("audio_too_short", f"{len(samples) / sampling_rate:.2f} s, the words need {least * 0.01:.2f} s")
+            return RowFault(
+                "audio_too_short", f"{len(samples) / sampling_rate:.2f} s, the words need {least * 0.01:.2f} s"
+            )
         if features is None or frames < least or measure_peak_level(samples, sampling_rate) < SILENCE_DBFS:
             return RowFault("no_alignment", "the clip is silent")
         graph = compile_graph(self.model, variants)

@@ -1,4 +1,4 @@
-"""What an alignment model sees of a clip: mel cepstra with their slopes, and which frames are loud enough for speech."""
+"""What an alignment model sees of a clip: mel cepstra with their slopes, and which frames are loud enough."""
 
 from __future__ import annotations
 
@@ -81,9 +81,7 @@ def compute_features(samples: Samples, sampling_rate: int, spec: FeatureSpec) ->
     repeats = -(-len(audio) // len(noise))
     audio = audio + np.tile(noise, repeats)[: len(audio)] * 10 ** (spec.noise_db / 20)
     cepstra = _compute_cepstra(audio * 3000.0, spec)
-    active, sounding = (
-        np.pad(mask, (0, max(0, len(cepstra) - frames)))[: len(cepstra)] for mask in (active, sounding)
-    )
+    active, sounding = (np.pad(mask, (0, max(0, len(cepstra) - frames)))[: len(cepstra)] for mask in (active, sounding))
     cepstra = cepstra - cepstra[active].mean(axis=0)
     slopes = _differentiate(cepstra)
     values = np.hstack([cepstra, slopes, _differentiate(slopes)])
@@ -123,5 +121,7 @@ def _load_fbank() -> Any:
     try:
         import kaldi_native_fbank
     except ImportError as exc:
-        raise EngineSetupError("the package kaldi_native_fbank is missing; run: pip install kaldi_native_fbank") from exc
+        raise EngineSetupError(
+            "the package kaldi_native_fbank is missing; run: pip install kaldi_native_fbank"
+        ) from exc
     return kaldi_native_fbank
