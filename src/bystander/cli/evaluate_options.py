@@ -52,12 +52,17 @@ def parse_raters(system: Sequence[str] | None, judge: Sequence[str] | None) -> d
     from bystander.schemas.evaluate_profiles import parse_judge, parse_system
 
     return {
-        "systems": _by_name([parse_system(text) for text in system or []], "--system"),
-        "judges": _by_name([parse_judge(text) for text in judge or []], "--judge"),
+        "systems": name_once([parse_system(text) for text in system or []], "--system"),
+        "judges": name_once([parse_judge(text) for text in judge or []], "--judge"),
     }
 
 
-def _by_name(raters: Sequence[tuple[str, Any]], option: str) -> dict[str, Any]:
+def name_once(raters: Sequence[tuple[str, Any]], option: str) -> dict[str, Any]:
+    """Return what `option` named, by name.
+
+    Raises:
+        ConfigError: two have one name.
+    """
     named = dict(raters)
     if len(named) < len(raters):
         names = [name for name, _ in raters]

@@ -12,6 +12,7 @@ from bystander.cli.build import build_app
 from bystander.cli.cache import app as cache_app
 from bystander.cli.doctor import doctor
 from bystander.cli.evaluate import evaluate_app
+from bystander.cli.export import export_app
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
 from bystander.cli.split import split
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.add_typer(build_app, name="build")
 app.add_typer(evaluate_app, name="evaluate")
+app.add_typer(export_app, name="export")
 app.add_typer(models_app, name="models")
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")

@@ -15,7 +15,7 @@ from bystander.schemas.errors import ConfigError
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SID_ROLES, ByLanguageAlignerConfig
 from bystander.storage.model_store import ModelStore
-from bystander.storage.recording_files import read_recordings
+from bystander.storage.recording_files import check_recordings
 from bystander.tasks.stages.plan_noise import plan_noise
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def check_opened_sid_engines(config: SidConfig, environment: StageEnvironment) -
 
 def _check_sources(config: SidConfig) -> None:
     if config.recordings.path is not None:
-        next(iter(read_recordings(config.recordings)), None)
+        check_recordings(config.recordings)
     elif not config.conversations.use:
         raise ConfigError(
             "there is nothing to build from: name recordings (recordings.path, --recordings), or let conversations be "

@@ -12,7 +12,7 @@ from bystander.flows.flow_runs import run_with_repairs
 from bystander.flows.listeners import BuildListener, current_listener
 from bystander.flows.partition_stream import Journey
 from bystander.flows.prefect_listener import PrefectListener
-from bystander.schemas.evaluation_settings import EvaluationConfig
+from bystander.schemas.evaluation_settings import EvaluationSettings
 from bystander.storage.build_lock import lock_build
 from bystander.storage.evaluation_manifest import EVALUATIONS, find_scores
 from bystander.storage.filesystem import Store, open_store
@@ -32,7 +32,7 @@ class EvaluationOutcome(Generic[Scores]):
 
 
 def run_evaluation(
-    config: EvaluationConfig, run: Callable[[Store, BuildListener], EvaluationOutcome[Scores]]
+    config: EvaluationSettings, run: Callable[[Store, BuildListener], EvaluationOutcome[Scores]]
 ) -> EvaluationOutcome[Scores]:
     """Make an evaluation in its store, `run` being one pass over it, and leave its summary in Prefect.
 
@@ -56,7 +56,7 @@ def run_evaluation(
 
 def find_published(
     store: Store,
-    config: EvaluationConfig,
+    config: EvaluationSettings,
     listener: BuildListener,
     journeys: Iterable[Sequence[Journey]],
     content_digest: str,

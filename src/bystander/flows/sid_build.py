@@ -31,7 +31,7 @@ from bystander.tasks.publish_sid import SELECTION, SidRows, digest_sid_content, 
 from bystander.tasks.stages import CONVERSATION_STAGES, NOISE_STAGES, RECORDING_STAGES, TURN_STAGES
 from bystander.tasks.stages.plan_conversations import Stratum, plan_conversations, size_conversations
 from bystander.tasks.stages.plan_noise import plan_noise, read_noise_plan
-from bystander.tasks.stages.plan_silence import Silence, cut_silences, list_silences, plan_silences
+from bystander.tasks.stages.plan_silence import SILENCE_COLUMNS, Silence, cut_silences, list_silences, plan_silences
 from bystander.tasks.stages.select_sid import SidSelection, select_sid
 
 _NOISE_ROUNDS = 3
@@ -192,12 +192,7 @@ class SidBuild:
             )
 
     def _list_silences(self) -> list[Silence]:
-        columns = ("recording_id", "licence", "silences")
-        return [
-            silence
-            for journey in (*self.recordings.journeys, *self.conversations.journeys)
-            for silence in list_silences(read_partition_columns(self.environment.store, journey.partition, columns))
-        ]
+        return [silence for table in self._read_recordings(SILENCE_COLUMNS) for silence in list_silences(table)]
 
     def _plan_silences(self, silences: list[Silence], count: int) -> pa.Table:
         """Return plans of so many more silence clips; `silences` keeps what they leave."""

@@ -23,6 +23,7 @@ from bystander.storage.evaluation_manifest import EVALUATIONS
 from bystander.storage.filesystem import Store
 from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, write_part_by_content
+from bystander.storage.table_batches import cut_evenly
 from bystander.storage.voicebench_files import VoiceBenchFiles, find_voicebench
 from bystander.tasks.environment import StageJob
 from bystander.tasks.metrics.voicebench.part_scores import PartScore, score_part
@@ -121,7 +122,7 @@ class VoiceBenchEvaluation:
         """Store a part's rows under their content, so that another evaluation finds them, and their answers, again."""
         config = self.config
         part = _Part(find_voicebench(config.data, PARTS_BY_NAME[name], config.splits.get(name, ())))
-        for table in _cut_evenly(part.files.read(config.rows), config.partition_rows):
+        for table in cut_evenly(part.files.read(config.rows), config.partition_rows):
             ref = write_part_by_content(self.store, BASES_FOLDER, table)
             part.partitions[f"{name}-{len(part.partitions):05d}"] = Partition(ref)
         return part
@@ -199,21 +200,6 @@ class VoiceBenchEvaluation:
     def _read_verdicts(self, system: str, judge: str) -> Iterator[pa.Table]:
         for name in self.parts:
             yield from self.raters.read(self.judged.get((system, judge, name), ()), VERDICT_COLUMNS)
-
-
-def _cut_evenly(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield the rows of `tables` in tables of `rows` rows, the last one shorter."""
-    held: list[pa.Table] = []
-    count = 0
-    for table in tables:
-        held.append(table)
-        count += len(table)
-        while count >= rows:
-            whole = pa.concat_tables(held)
-            yield whole.slice(0, rows).combine_chunks()
-            held, count = [whole.slice(rows)], count - rows
-    if count:
-        yield pa.concat_tables(held).combine_chunks()
 
 
 def _describe_score(system: str, judge: str | None, score: PartScore) -> VoiceBenchPartScore:

@@ -25,17 +25,21 @@ class Series:
     colour: str
 
 
-def draw_histogram(title: str, unit: str, series: Sequence[Series], bins: int = 24) -> Markup:
+def draw_histogram(
+    title: str, unit: str, series: Sequence[Series], bins: int = 24, span: tuple[float, float] | None = None
+) -> Markup:
     """Return a histogram of one or more series over common bins, as a `figure`.
 
-    Bars of several series stand side by side. Values that are null or not finite must be left out by the caller.
+    Bars of several series stand side by side. Values that are null or not finite must be left out by the caller. The
+    axis covers the values, and all of `span` if there is one, so that several charts can share it.
     """
     filled = [one for one in series if len(one.values)]
     if not filled:
         return Markup(
             '<figure class="chart"><figcaption>{}</figcaption><p class="empty">No values.</p></figure>'
         ).format(title)
-    low, high, step = _choose_bounds(np.concatenate([np.asarray(one.values, float) for one in filled]), bins)
+    covered = np.concatenate([np.asarray(values, float) for values in (*(one.values for one in filled), span or ())])
+    low, high, step = _choose_bounds(covered, bins)
     edges = np.arange(round((high - low) / step) + 1) * step + low
     counts = [np.histogram(np.clip(one.values, low, high), edges)[0] for one in filled]
     most = max(int(count.max()) for count in counts)

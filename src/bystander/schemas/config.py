@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -26,6 +27,20 @@ _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
 _Config = TypeVar("_Config", bound=Params)
 _PROFILES = resources.files("bystander.schemas") / "profiles"
+
+
+_SPEED_ONLY = frozenset({"build", "store", "workers", "partition_rows", "report_rows"})
+"""Fields of a configuration that decide no row."""
+
+
+def digest_content(config: Params, engines: Params, outside: AbstractSet[str]) -> str:
+    """Return a digest of a configuration without its fields `outside` and what is `SPEED_ONLY` in its engines."""
+    described = {
+        role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
+        for role in type(engines).model_fields
+        for engine in [getattr(engines, role)]
+    }
+    return digest_json([config.model_dump(mode="json", exclude={*outside, "engines"}), described])
 
 
 class QuerySource(Params):
@@ -72,13 +87,7 @@ class TpiConfig(Params):
 
     def content_digest(self) -> str:
         """Return a digest of what decides the rows."""
-        outside = {"build", "store", "workers", "partition_rows", "report_rows", "engines"}
-        engines = {
-            role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
-            for role in type(self.engines).model_fields
-            for engine in [getattr(self.engines, role)]
-        }
-        return digest_json([self.model_dump(mode="json", exclude=outside), engines])
+        return digest_content(self, self.engines, _SPEED_ONLY)
 
     @property
     def build_name(self) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
-from bystander.schemas.engine_configs import EngineConfig
+from bystander.schemas.engine_configs import EngineConfig, FasterWhisperConfig, RecogniserConfig
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.field_faults import describe_field_faults
 from bystander.schemas.field_types import NAME, NAME_IN_WORDS, Name
@@ -68,7 +68,7 @@ class TenVadConfig(EngineConfig):
 
 
 class FsmnVadConfig(EngineConfig):
-    """FunASR's FSMN-VAD on onnxruntime (extra `fsmn-vad`): a start is found as FunASR's own end-pointer finds it."""
+    """FunASR's FSMN-VAD on onnxruntime: a start is found as FunASR's own end-pointer finds it."""
 
     engine: Literal["fsmn_vad"] = "fsmn_vad"
     model: str = "fsmn-vad-zh-16k"
@@ -111,6 +111,26 @@ class SmartTurnConfig(EngineConfig):
     vad: VadConfig = SileroVadConfig()
 
 
+class LexiconWordsConfig(EngineConfig):
+    """A recogniser's growing transcript: it stops at the first word that a lexicon does not know for a backchannel."""
+
+    engine: Literal["lexicon_words"] = "lexicon_words"
+    recogniser: RecogniserConfig = FasterWhisperConfig(beam_size=1, workers=1)
+    language: Literal["en", "zh"] = "en"
+    """Of the recogniser and the lexicon; it does not find out which of them a clip is in."""
+    step_s: float = Field(0.4, gt=0, le=10)
+    """Speech between two transcripts of what was said so far."""
+    pause_s: float = Field(0.2, gt=0, le=10)
+    """Silence at which the last words are taken for complete."""
+    hold_back_words: int = Field(1, ge=0, le=20)
+    """Last words of a transcript that do not count while speech goes on."""
+    transcripts_to_trigger: int = Field(2, ge=1, le=100)
+    """Transcripts in a row that must hold new intent."""
+    min_mean_logprob: float = Field(-1.0, le=0)
+    """Transcripts whose words the recogniser thinks less likely than this count as none; Whisper's own threshold."""
+    vad: VadConfig = SileroVadConfig()
+
+
 OneDetectorConfig = Annotated[
     EnergyVadConfig
     | WebrtcVadConfig
@@ -118,6 +138,7 @@ OneDetectorConfig = Annotated[
     | TenVadConfig
     | FsmnVadConfig
     | SmartTurnConfig
+    | LexiconWordsConfig
     | FakeDetectorConfig,
     Field(discriminator="engine"),
 ]
@@ -138,6 +159,7 @@ DetectorConfig = Annotated[
     | TenVadConfig
     | FsmnVadConfig
     | SmartTurnConfig
+    | LexiconWordsConfig
     | FakeDetectorConfig
     | KConsecutiveConfig,
     Field(discriminator="engine"),
@@ -164,7 +186,7 @@ def parse_detectors(text: str) -> dict[str, DetectorConfig]:
     Each is a detector's name, with settings after colons and `kN:` before it for N consecutive chunks: `silero_vad`,
     `webrtc_vad:aggressiveness=3:frame_ms=30`, `k3:ten_vad`. It goes by what was written, with hyphens for all
     that a name may not hold, or by a name given in front: `strict=webrtc_vad:aggressiveness=3`. Settings of a `vad`
-    within another detector are written `vad.engine=...`.
+    within another detector are written `vad.engine=...`, those of its recogniser alike.
 
     Raises:
         ConfigError: names the entry, and the setting that is wrong or the detectors that there are.

@@ -22,8 +22,8 @@ class JudgeParams(Params):
     max_tokens: int = Field(256, ge=32)
 
 
-class EvaluationConfig(Params):
-    """What decides an evaluation on any bench. `partition_rows` and `workers` change its speed only."""
+class EvaluationSettings(Params):
+    """What decides an evaluation of anything on any bench. `partition_rows` and `workers` change its speed only."""
 
     NAME_PREFIX: ClassVar[str]
     """Begins the name of an evaluation that was given none."""
@@ -34,14 +34,27 @@ class EvaluationConfig(Params):
     store: str = "bystander-store"
     """Folder or URL; the evaluation lies in `evaluations/<name>` of it."""
     seed: Seed = 0
-    systems: dict[str, CandidateConfig] = Field(default_factory=dict)
-    judges: dict[str, TextEngineConfig] = Field(default_factory=dict)
-    allow_missing: bool = False
-    """Whether a system may leave rows unanswered; they then count as the worst answer."""
     confidence: float = Field(0.95, gt=0, lt=1)
     resamples: int = Field(2000, ge=100, le=1_000_000)
     partition_rows: PartitionRows = 64
     workers: Workers = 2
+
+    def content_digest(self) -> str:
+        """Return a digest of what decides the scores, but for the contents of the files that it names."""
+        raise NotImplementedError
+
+    @property
+    def evaluation_name(self) -> str:
+        return self.name or f"{self.NAME_PREFIX}-{self.content_digest()[:12]}"
+
+
+class EvaluationConfig(EvaluationSettings):
+    """What decides an evaluation of systems that answer, by judges."""
+
+    systems: dict[str, CandidateConfig] = Field(default_factory=dict)
+    judges: dict[str, TextEngineConfig] = Field(default_factory=dict)
+    allow_missing: bool = False
+    """Whether a system may leave rows unanswered; they then count as the worst answer."""
 
     @model_validator(mode="after")
     def _names_make_files(self) -> EvaluationConfig:
@@ -56,10 +69,6 @@ class EvaluationConfig(Params):
         outside = {"name", "store", "workers", "partition_rows", "profile", "systems", "judges"}
         engines = [{name: engine.describe() for name, engine in named.items()} for named in (self.systems, self.judges)]
         return digest_json([self.model_dump(mode="json", exclude=outside), engines])
-
-    @property
-    def evaluation_name(self) -> str:
-        return self.name or f"{self.NAME_PREFIX}-{self.content_digest()[:12]}"
 
 
 def check_names(names: Iterable[str]) -> None:

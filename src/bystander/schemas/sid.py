@@ -233,6 +233,7 @@ NOISE_PLAN = pa.schema(
         _text("category"),  # silence | noise
         _text("source"),  # file name, generator or recording ids
         _text("licence", nullable=True),
+        pa.field("synthetic", pa.bool_(), nullable=False),  # generated, or of synthetic recordings
         pa.field("pieces", pa.list_(AUDIO), nullable=False),  # FLAC or file bytes, mono; empty for a generator
         pa.field("draw", pa.int32(), nullable=False),
     ]
@@ -245,6 +246,7 @@ NOISE_CLIP = pa.schema(
         _text("category"),
         _text("source"),
         _text("licence", nullable=True),
+        pa.field("synthetic", pa.bool_(), nullable=False),
         pa.field("audio", AUDIO, nullable=False),
         pa.field("sampling_rate", pa.int32(), nullable=False),
         _number("duration_s"),

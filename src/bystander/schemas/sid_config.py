@@ -8,15 +8,17 @@ from typing import Any, TypeVar
 
 from pydantic import Field, model_validator
 
-from bystander.schemas.config import lay_over, list_profiles_of, read_profile, validate_fields
+from bystander.schemas.config import digest_content, lay_over, list_profiles_of, read_profile, validate_fields
 from bystander.schemas.field_types import DatasetName, Name, PartitionRows, Rows, Seed, Workers
-from bystander.schemas.identity import digest_json
 from bystander.schemas.sid import BEGINNING, MIDDLE, SPEECH_CATEGORIES, UNINTERRUPTED
 from bystander.schemas.sid_engine_configs import SidEngines
 from bystander.schemas.sid_params import SidStages
 from bystander.schemas.stages import Params
 
 _PROFILES = resources.files("bystander.schemas") / "profiles" / "sid"
+
+
+_SPEED_ONLY = frozenset({"build", "store", "workers", "partition_rows", "partition_recordings", "report_rows"})
 
 
 class RecordingSource(Params):
@@ -113,13 +115,7 @@ class SidConfig(Params):
 
     def content_digest(self) -> str:
         """Return a digest of what decides the rows."""
-        outside = {"build", "store", "workers", "partition_rows", "partition_recordings", "report_rows", "engines"}
-        engines = {
-            role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
-            for role in type(self.engines).model_fields
-            for engine in [getattr(self.engines, role)]
-        }
-        return digest_json([self.model_dump(mode="json", exclude=outside), engines])
+        return digest_content(self, self.engines, _SPEED_ONLY)
 
     @property
     def build_name(self) -> str:

@@ -26,6 +26,8 @@ class FileDecoderConfig(EngineConfig):
     """libsndfile, and ffmpeg for what it cannot read."""
 
     engine: Literal["file_decoder"] = "file_decoder"
+    ffmpeg: Literal["pyav", "pydub"] = "pyav"
+    """How ffmpeg is reached: as libraries, by PyAV; or as the program on this machine, by pydub (the extra `pydub`)."""
     max_duration_s: float = Field(2 * 3600.0, gt=0, le=24 * 3600)
     """A longer recording is refused: at 48 kHz, each hour of two channels takes 1.4 GB of memory while it is read."""
 
@@ -61,7 +63,10 @@ class PocketsphinxAlignerConfig(EngineConfig):
 
     engine: Literal["pocketsphinx"] = "pocketsphinx"
     min_score: float = -30.0
-    """Least score a frame, of the clip and of every word: right texts have -17.5 and more, wrong ones -43 and less."""
+    """Least mean score a frame of a clip's words: right texts have -20.4 and more, wrong ones -41 and less."""
+    min_word_score: float = -40.0
+    """Least mean score a frame of every word. At -40, 93 % of rows with one wrong word are rejected, and 7 % of right
+    ones; at -30, 99 and 12 %. See `benchmarks/aligner_accuracy.py`."""
 
 
 class KaldiGmmAlignerConfig(EngineConfig):
@@ -90,19 +95,30 @@ class MfaAlignerConfig(EngineConfig):
     beam: int = Field(10, ge=1)
     retry_beam: int = Field(40, ge=1)
     fine_tune: bool = False
+    bias_s: float = Field(0.0, ge=-1, le=1)
+    """How late the starts of these models lie (negative: early), subtracted from all times."""
     jobs: int = Field(1, ge=1, le=256)
     timeout_s: TimeoutSeconds = 3600.0
 
 
 class KaldiArkAlignerConfig(EngineConfig):
-    """Alignments that a Kaldi run left: CTM of words, and phones from CTM or ark. Trusted local paths only."""
+    """Alignments that a Kaldi run left: CTM of words, and phones from CTM or ark. Trusted local paths only.
+
+    The utterances of the Kaldi run must have the clips' ids, and times from their starts.
+    """
 
     engine: Literal["kaldi_ark"] = "kaldi_ark"
     words_ctm: str
     phones_ctm: str | None = None
     phones_ark: str | None = None
+    """Phone numbers frame by frame: what `ali-to-phones --per-frame=true` writes, in text or binary."""
     phone_table: str | None = None
+    """Kaldi's phones.txt, which `phones_ark` needs."""
     frame_shift_s: float = Field(0.01, gt=0, le=1)
+    languages: tuple[str, ...] = ("en", "zh")
+    """Languages that the Kaldi run aligned."""
+    bias_s: float = Field(0.0, ge=-1, le=1)
+    """How late the starts of its models lie (negative: early), subtracted from all times."""
 
 
 class RecogniserAlignerConfig(EngineConfig):

@@ -29,8 +29,8 @@ class TranscribeRecordings(Params):
     min_transcript_overlap: float = Field(0.5, ge=0, le=1)
     """Share of the transcribed time in which the channel must have speech."""
     min_transcript_contrast: float = Field(0.3, ge=-1, le=1)
-    """By how much that share must be above the share of speech in the time that is not transcribed; -1 for transcripts
-    of chosen stretches. A right transcript has 0.55 and more, one of another recording 0, by chance up to 0.3."""
+    """By how much that share must be above the share of speech in the second before and after transcribed speech; -1
+    for transcripts of chosen stretches. A right transcript has 0.5 and more, one of another recording 0 on average."""
     max_overrun_s: float = Field(0.5, ge=0, le=60)
     """How far the transcript's times may reach past the end of the audio."""
     min_words_heard: float = Field(0.5, ge=0, le=1)
@@ -71,8 +71,9 @@ class WriteConversations(Params):
     substance_words: tuple[int, int] = (2, 20)
     joined_share: float = Field(0.3, ge=0, le=1)
     """Share of `middle` rows whose backchannel and substance are spoken as one utterance, with no pause placed."""
-    gap_s: tuple[float, float] = (0.15, 0.8)
-    """Shortest and longest pause between backchannel and substance in the others, drawn evenly."""
+    gap_s: tuple[float, float] = (0.15, 0.45)
+    """Shortest and longest pause between backchannel and substance in the others, drawn evenly. Longer pauses than
+    `find_turns.max_pause_s` make two turns."""
     max_example_overlap: float = Field(0.8, gt=0, le=1)
     """Share of a text's words that may come from one text of the prompt's examples."""
 
@@ -95,6 +96,8 @@ class SpeakConversations(Params):
     sampling_rate: int = Field(16000, ge=8000, le=48000)
     checks: SynthesiseSpeech = SynthesiseSpeech(max_wer=0.15)
     """When a clip is accepted, and how many attempts it has; `track_encoding` is of no use here."""
+    avoid_voices: tuple[str, ...] = ()
+    """Voices that are not to be drawn; names that the engine lacks are no error."""
     recognised_languages: tuple[str, ...] = ("en",)
     """Where the configuration has a recogniser: languages that it understands. Other clips are judged by their signal.
     So are lone backchannels: text normalisers drop "mm-hmm"."""
@@ -156,9 +159,10 @@ class FindTurns(Params):
 class TagBreaks(Params):
     """`tag_breaks`: the first word with new intent.
 
-    `method` is how a tagger is asked. `json` has it name the word, which large models do well. `options` asks, for
-    growing beginnings of the turn, whether new intent has begun, and takes the position that the probabilities fit
-    best: for small models, whose log-probabilities know more than their answers.
+    `method` is how a tagger is asked. `json` has it name the word, which large models do well. `options` asks
+    of each stretch of the turn (a run of acknowledgements, or what stands between two marks) whether it carries new
+    intent, and takes the first that is likely to: for small models, whose log-probabilities know more than their
+    answers.
     """
 
     method: Literal["json", "options"] = "json"
@@ -172,8 +176,9 @@ class TagBreaks(Params):
     temperature: float = Field(0.0, ge=0, le=2)
     top_p: float = Field(1.0, gt=0, le=1)
     max_tokens: int = Field(64, ge=8)
-    new_intent_threshold: float = Field(0.5, gt=0, lt=1)
-    """With `options`: probability at which a tagger is taken to say that new intent has begun."""
+    new_intent_threshold: float = Field(0.35, gt=0, lt=1)
+    """With `options`: probability from which a stretch carries new intent; where Qwen2.5-Coder-1.5B is right most often
+    on the tuning half of `benchmarks/data/tagger_turns.yaml`."""
 
     @model_validator(mode="after")
     def _samples_can_differ(self) -> TagBreaks:

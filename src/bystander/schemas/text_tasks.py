@@ -109,10 +109,10 @@ TAG_BREAK: Mapping[str, TextTask] = {
 `context` what the other speaker was saying. The reply names the word and its number; "" and 0 where there is none."""
 
 CHECK_NEW_INTENT: Mapping[str, TextTask] = {
-    language: TextTask(f"check_new_intent_{language}", frozenset({"text", "heard", "context"}))
+    language: TextTask(f"check_new_intent_{language}", frozenset({"text", "heard", "stretch", "context"}))
     for language in SID_LANGUAGES
 }
-"""By language, two options: of the turn `text`, has new intent begun by the end of its beginning `heard`?"""
+"""By language, two options: does `stretch`, which ends what is `heard` so far of the turn `text`, carry new intent?"""
 
 WRITE_CONVERSATION: Mapping[str, TextTask] = {
     language: TextTask(

@@ -99,6 +99,21 @@ def read_recordings(source: RecordingSource) -> Iterator[pa.Table]:
         raise InputError(f"recordings {source.path}: there is no recording in it")
 
 
+def check_recordings(source: RecordingSource) -> None:
+    """Raise what `read_recordings` would for the whole of `source`, without reading audio or transcripts.
+
+    Raises:
+        InputError: the folder, glob or manifest is missing or unreadable, or there is no recording in it.
+        ConfigError: `transcript_format` is none that there is.
+    """
+    if source.path is None:
+        return
+    _check_format(source.transcript_format)
+    listed, _ = _list_recordings(source)
+    if next(listed, None) is None:
+        raise InputError(f"recordings {source.path}: there is no recording in it")
+
+
 def _check_format(name: str | None) -> None:
     if name is not None and name not in PARSERS:
         raise ConfigError(f"transcript_format: no format {name!r}; there are {', '.join(PARSERS)}")
@@ -116,8 +131,8 @@ def _list_recordings(source: RecordingSource) -> tuple[Iterator[_Listed], Corpus
     if not chosen:
         kinds = ", ".join(sorted({file.suffix or "no ending" for file in files})[:10])
         raise InputError(f"recordings {source.path}: holds no audio file (it has {kinds}); name a glob of yours")
-    index = TranscriptIndex(apart if apart is not None else _find_beside(files, is_glob))
     found = list(pair_audio(chosen))
+    index = TranscriptIndex(apart if apart is not None else _find_beside(files, is_glob), found)
     named = {file.name for audio in found for file in _find_named(index, audio)}
     corpus = CorpusTranscripts([file for file in index.files if file.name not in named], source.transcript_format)
     return (

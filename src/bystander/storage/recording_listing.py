@@ -166,8 +166,13 @@ def count_channels(file: FoundFile) -> int | None:
 class TranscriptIndex:
     """Transcripts by the name of the recording that they belong to."""
 
-    def __init__(self, files: Sequence[FoundFile]) -> None:
-        """Index the files that are transcripts by their endings."""
+    def __init__(self, files: Sequence[FoundFile], audio: Sequence[FoundAudio] = ()) -> None:
+        """Index the files that are transcripts by their endings. What lies beside `audio` of its name belongs to it."""
+        self._owned = {
+            (recording.files[0].folder, fold_stem(stem))
+            for recording in audio
+            for stem in (recording.stem, *(file.stem for file in recording.files))
+        }
         self.files = [file for file in files if is_transcript(file)]
         self._by_stem: dict[str, list[FoundFile]] = defaultdict(list)
         self._by_side: dict[tuple[str, int], list[FoundFile]] = defaultdict(list)
@@ -180,21 +185,24 @@ class TranscriptIndex:
 
     def find_whole(self, audio: FoundAudio) -> list[FoundFile]:
         """Return the transcripts of a whole recording: those of its name, in its folder if there are any there."""
-        return _prefer_folder(self._by_stem.get(fold_stem(audio.stem), []), audio.files[0])
+        key = fold_stem(audio.stem)
+        return self._prefer_folder(self._by_stem.get(key, []), audio.files[0], key)
 
     def find_sides(self, audio: FoundAudio) -> tuple[list[FoundFile], list[FoundFile]]:
         """Return the transcripts of each channel's own: named as its file is, or as the recording with a side."""
         found = []
         for place in (0, 1):
-            own = self._by_stem.get(fold_stem(audio.files[place].stem), []) if len(audio.files) > 1 else []
-            named = own or self._by_side.get((fold_stem(audio.stem), place), [])
-            found.append(_prefer_folder(named, audio.files[0]))
+            key = fold_stem(audio.files[place].stem) if len(audio.files) > 1 else ""
+            own = self._by_stem.get(key, [])
+            if not own:
+                key = fold_stem(audio.stem)
+                own = self._by_side.get((key, place), [])
+            found.append(self._prefer_folder(own, audio.files[0], key))
         return found[0], found[1]
 
-
-def _prefer_folder(files: Sequence[FoundFile], audio: FoundFile) -> list[FoundFile]:
-    beside = [file for file in files if file.folder == audio.folder]
-    return beside or list(files)
+    def _prefer_folder(self, files: Sequence[FoundFile], audio: FoundFile, key: str) -> list[FoundFile]:
+        beside = [file for file in files if file.folder == audio.folder]
+        return beside or [file for file in files if (file.folder, key) not in self._owned]
 
 
 def _name_path(system: Any, inner: str) -> str:

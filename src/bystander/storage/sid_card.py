@@ -128,7 +128,7 @@ def render_sid_card(manifest: SidManifest, licences: dict[str, int], schema: pa.
 
 def choose_sid_licence(licences: dict[str, int]) -> tuple[str, str]:
     """Return the identifier of a build's licence, and a sentence on where it comes from."""
-    if set(licences) <= {_OWN_LICENCE}:
+    if {name.lower() for name in licences} <= {_OWN_LICENCE}:
         return _OWN_LICENCE, "All sound was made by this project's own scripts and by models under Apache-2.0 or MIT."
     return (
         "other",

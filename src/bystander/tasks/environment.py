@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recent_parts import RecentParts
 from bystander.tasks.engines.cached import CachedCandidate, CachedRecogniser, CachedSpeechEngine, CachedTextEngine
-from bystander.tasks.engines.detector_registry import open_detector
+from bystander.tasks.engines.detector_registry import computes_elsewhere, open_detector
 from bystander.tasks.engines.metered_detector import ComputeTotals, MeteredDetector
 from bystander.tasks.engines.registry import (
     open_aligner,
@@ -233,7 +234,7 @@ class StageEnvironment:
         configs = [getattr(self.job.engines, role) for role in type(self.job.engines).model_fields]
         configs += [config.writer for config in configs if isinstance(config, StandInConfig)]
         for config in configs:  # it grows by the detectors within detectors
-            configs += [getattr(config, name) for name in ("of", "vad") if hasattr(config, name)]
+            configs += [getattr(config, name) for name in ("of", "vad", "recogniser") if hasattr(config, name)]
         names = {
             config.model
             for config in configs
@@ -280,7 +281,8 @@ class StageEnvironment:
         if role == "candidate":
             return self._open_candidate(config)
         if role == "detector":
-            return MeteredDetector(open_detector(config, resolve))
+            clock = time.perf_counter if computes_elsewhere(config) else time.thread_time
+            return MeteredDetector(open_detector(config, resolve), clock)
         if role == "speech":
             return self._remember(CachedSpeechEngine, open_speech_engine(config, resolve), config.engine)
         if role == "recogniser":

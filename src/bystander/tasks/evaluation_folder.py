@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from bystander.schemas.evaluation_scores import EvaluationScores
-from bystander.schemas.evaluation_settings import EvaluationConfig
+from bystander.schemas.evaluation_settings import EvaluationSettings
+from bystander.schemas.sid_evaluation_scores import SidScores
 from bystander.schemas.voicebench_scores import VoiceBenchScores
 from bystander.storage.build_manifest import MANIFEST_NAME, ModelFileInfo
 from bystander.storage.evaluation_manifest import (
@@ -21,11 +22,11 @@ from bystander.storage.filesystem import Store
 from bystander.storage.shards import write_table
 
 
-def clear_folder(store: Store) -> None:
-    """Make an evaluation unfinished: take away its manifest, its answers and its verdicts."""
+def clear_folder(store: Store, *folders: str) -> None:
+    """Make an evaluation unfinished: take away its manifest, its answers and verdicts, or what else is in `folders`."""
     store.remove(MANIFEST_NAME)
     store.remove_temporaries()  # of a run that was killed here
-    for folder in ("answers", "verdicts"):
+    for folder in folders or ("answers", "verdicts"):
         store.remove(folder, recursive=True)
 
 
@@ -68,8 +69,8 @@ def write_text(store: Store, name: str, text: str) -> EvaluationFile:
 
 def finish_folder(
     store: Store,
-    config: EvaluationConfig,
-    scores: EvaluationScores | VoiceBenchScores,
+    config: EvaluationSettings,
+    scores: EvaluationScores | VoiceBenchScores | SidScores,
     models: Sequence[ModelFileInfo],
     files: Sequence[EvaluationFile],
     content_digest: str,

@@ -9,19 +9,17 @@ from typing import Any
 import pyarrow as pa
 
 from bystander.schemas.engines import EngineRole
-from bystander.schemas.errors import BuildError, StorageError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.sid import SID_FINAL
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SID_ROLES
 from bystander.storage.build_manifest import (
-    REPORT_NAME,
     EngineInfo,
     get_code_version,
     list_package_versions,
     write_manifest,
 )
-from bystander.storage.card_parts import CARD_NAME
+from bystander.storage.published import find_published_build
 from bystander.storage.shards import ShardWriter
 from bystander.storage.sid_card import write_sid_card
 from bystander.storage.sid_manifest import (
@@ -30,7 +28,6 @@ from bystander.storage.sid_manifest import (
     SidManifest,
     SidQuota,
     SidRowCounter,
-    read_sid_manifest,
 )
 from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
 from bystander.tasks.environment import StageEnvironment
@@ -78,16 +75,7 @@ def digest_sid_content(
 def find_published_sid(config: SidConfig, environment: StageEnvironment, content_digest: str) -> SidManifest | None:
     """Return the manifest of the build if it was published from the same content and its files are what it says."""
     store = environment.store.child(config.dataset, config.build_name)
-    try:
-        manifest = read_sid_manifest(store)
-        if manifest.content_digest != content_digest:
-            return None
-        whole = store.exists(REPORT_NAME) and store.exists(CARD_NAME)
-        for info in (*manifest.shards, *manifest.rejects):
-            whole = whole and store.size(info.file) == info.bytes and store.sha256(info.file) == info.sha256
-    except (BuildError, StorageError):
-        return None
-    return manifest if whole else None
+    return find_published_build(store, SidManifest, content_digest)
 
 
 def publish_sid(

@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.engine_configs import BUILD_ROLES
-from bystander.schemas.errors import BuildError, StageContractError, StorageError
+from bystander.schemas.errors import StageContractError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.tpi import CHECKED, FINAL
 from bystander.storage.build_contents import COLUMNS, RowContents
 from bystander.storage.build_manifest import (
-    REPORT_NAME,
     BuildKind,
     BuildManifest,
     EngineInfo,
@@ -26,12 +25,11 @@ from bystander.storage.build_manifest import (
     TaxonomyInfo,
     get_code_version,
     list_package_versions,
-    read_manifest,
     write_manifest,
 )
-from bystander.storage.card_parts import CARD_NAME
 from bystander.storage.control_section import CONTROLS_NAME
 from bystander.storage.dataset_card import write_card
+from bystander.storage.published import find_published_build
 from bystander.storage.shards import ShardWriter
 from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
 from bystander.tasks.environment import StageEnvironment
@@ -76,16 +74,7 @@ def digest_content(config: TpiConfig, environment: StageEnvironment, runs: Stage
 def find_published(config: TpiConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
     """Return the manifest of the build if it was published from the same content and its files are what it says."""
     store = environment.store.child(config.dataset, config.build_name)
-    try:
-        manifest = read_manifest(store)
-        if manifest.content_digest != content_digest:
-            return None
-        whole = store.exists(REPORT_NAME) and store.exists(CARD_NAME)
-        for info in (*manifest.shards, *manifest.rejects):
-            whole = whole and store.size(info.file) == info.bytes and store.sha256(info.file) == info.sha256
-    except (BuildError, StorageError):
-        return None
-    return manifest if whole else None
+    return find_published_build(store, BuildManifest, content_digest)
 
 
 def publish_tpi(

@@ -145,3 +145,14 @@ def test_stops_at_the_end_of_a_chunk(detector: Detector, clip: Samples) -> None:
     stop_s = find_stop(clip, RATE, detector)
     assert stop_s is not None
     assert stop_s / chunk_s == pytest.approx(round(stop_s / chunk_s))
+
+
+def test_words_of_a_real_recogniser_stop_it_without_hearing_ahead(clip: Samples) -> None:
+    (config,) = parse_detectors("lexicon_words:step_s=0.6:transcripts_to_trigger=1").values()
+    detector = open_detector(config, ModelStore().resolve)
+    stop_s = find_stop(clip, RATE, detector)
+    assert stop_s is not None
+    assert LEAD_S < stop_s < len(clip) / RATE
+    assert find_stop(clip[: round(stop_s * RATE)], RATE, detector) == stop_s
+    assert find_stop(np.zeros(RATE, np.float32), RATE, detector) is None
+    detector.close()

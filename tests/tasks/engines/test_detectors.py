@@ -18,12 +18,13 @@ from bystander.schemas.detector_configs import (
     FakeDetectorConfig,
     FsmnVadConfig,
     KConsecutiveConfig,
+    LexiconWordsConfig,
     SileroVadConfig,
     SmartTurnConfig,
     TenVadConfig,
     WebrtcVadConfig,
 )
-from bystander.schemas.engines import EngineIdentity, Samples
+from bystander.schemas.engines import EngineIdentity, RecognitionReply, RowFault, Samples
 from bystander.schemas.errors import EngineError, EngineSetupError, ModelStoreError
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines import detector_registry, smart_turn_detector, ten_vad_detector
@@ -31,6 +32,7 @@ from bystander.tasks.engines.energy_vad_detector import EnergyVadDetector
 from bystander.tasks.engines.fake_detector import FakeDetector
 from bystander.tasks.engines.fsmn_vad_detector import FsmnVadDetector
 from bystander.tasks.engines.k_consecutive_detector import KConsecutiveDetector
+from bystander.tasks.engines.lexicon_words_detector import LexiconWordsDetector
 from bystander.tasks.engines.metered_detector import ComputeTotals, MeteredDetector
 from bystander.tasks.engines.silero_vad_detector import SileroVadDetector
 from bystander.tasks.engines.smart_turn_detector import SmartTurnDetector, compute_features
@@ -305,3 +307,64 @@ def test_importing_the_registry_loads_no_engine_package() -> None:
     code = f"import sys, bystander.tasks.engines.detector_registry; print([m for m in {packages} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+# ---- words ---------------------------------------------------------------------------------------------------
+
+
+class ScriptedRecogniser:
+    """Answers with the next transcript of its script; keeps how many samples it was given."""
+
+    identity = EngineIdentity("recogniser", "scripted", "script", "1")
+
+    def __init__(self, *replies: RecognitionReply | RowFault | str) -> None:
+        self.replies = iter(RecognitionReply(r) if isinstance(r, str) else r for r in replies)
+        self.heard: list[int] = []
+
+    def recognise(self, requests: Any, on_reply: Any = None) -> list[Any]:
+        self.heard += [len(request.samples) for request in requests]
+        return [next(self.replies) for _ in requests]
+
+    def close(self) -> None: ...
+
+
+def make_words(script: str, *replies: RecognitionReply | RowFault | str, **settings: Any) -> tuple[Any, Any]:
+    recogniser = ScriptedRecogniser(*replies)
+    config = LexiconWordsConfig(**{"step_s": 0.3, "transcripts_to_trigger": 1, **settings})
+    return LexiconWordsDetector(config, recogniser, ScriptedDetector(script)), recogniser
+
+
+def test_words_pass_over_backchannels_and_stop_at_new_intent() -> None:
+    detector, recogniser = make_words("..xxx..xxxxxx", "mm", "mm hmm", "mm hmm wait", "mm hmm wait stop")
+    assert read_script(detector, 13) == "............x"
+    assert recogniser.heard == [5 * 1600, 7 * 1600, 10 * 1600, 13 * 1600]
+
+
+def test_last_words_count_at_a_pause_only() -> None:
+    detector, _ = make_words("xxx..", "stop", "stop")
+    assert read_script(detector, 5) == "....x"
+    eager, _ = make_words("xxx..", "stop", "stop", hold_back_words=0)
+    assert read_script(eager, 5) == "..xxx"
+
+
+def test_backchannels_alone_never_stop_it_and_silence_is_not_transcribed() -> None:
+    detector, recogniser = make_words("xx......", "yeah")
+    assert read_script(detector, 8) == "." * 8
+    assert len(recogniser.heard) == 1
+
+
+def test_words_in_doubt_count_as_none_and_transcripts_must_agree() -> None:
+    doubts = [
+        RecognitionReply("call my sister", no_speech_prob=0.9),
+        RecognitionReply("call my sister", mean_logprob=-1.2),
+    ]
+    detector, _ = make_words("x" * 6, *doubts)
+    assert read_script(detector, 6) == "." * 6
+    twice, _ = make_words("x" * 12, "go to bed", "yeah", "go to bed", "go to bed now", transcripts_to_trigger=2)
+    assert read_script(twice, 12) == "...........x"
+
+
+def test_a_recogniser_that_cannot_hear_the_language_is_an_error() -> None:
+    detector, _ = make_words("xxx", RowFault("unsupported_language", "hears en only, not zh"), language="zh")
+    with pytest.raises(EngineError, match="unsupported_language: hears en only"):
+        read_script(detector, 3)

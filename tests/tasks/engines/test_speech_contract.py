@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from bystander.schemas.engine_configs import FakeSpeechConfig, KokoroSpeechConfig
-from bystander.schemas.engines import RowFault, SpeechEngine, SpeechReply, SpeechRequest, SpokenWord
+from bystander.schemas.engines import RowFault, SpeechEngine, SpeechReply, SpeechRequest
 from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine
 from bystander.tasks.engines.kokoro import (
+    LATE_AFTER_MARK_S,
+    LATE_AFTER_PAUSE_S,
+    LATE_WITHIN_S,
     SPEED_SPREAD,
     STYLE_SPREAD,
     KokoroSpeechEngine,
@@ -202,14 +205,23 @@ def test_kokoro_without_mandarin_is_the_engine_that_it_was(engine: SpeechEngine)
 
 
 def test_kokoro_durations_become_word_times() -> None:
-    words = (WordSpan("Hi,", 0, 2), WordSpan("you.", 4, 6))
-    durations = np.array([4, 2, 3, 5, 1, 2, 2, 6, 3])
-    # Of the seven symbols kept, 0 and 1 are the first word's, 4 and 5 the second's.
-    timed = time_words(words, range(7), durations, 28 * 600)
-    assert timed == (SpokenWord("Hi,", 0.1, 0.225), SpokenWord("you.", 0.375, 0.475))
-    assert time_words((WordSpan("x", 7, 8),), range(7), durations, 28 * 600) is None
+    # Symbols of four words, in frames of 25 ms: a b , _ c d _ e f g . and a pad on either side; f follows e at once.
+    durations = np.array([8, 2, 3, 4, 4, 2, 2, 1, 3, 2, 2, 6, 3])
+    spans = [("ab,", 0, 2), ("cd", 4, 6), ("e", 7, 8), ("fg.", 8, 10)]
+    words = tuple(WordSpan(*span) for span in spans)
+    timed = time_words(words, range(11), durations, 42 * 600)
+    assert timed is not None
+    assert [word.word for word in timed] == ["ab,", "cd", "e", "fg."]
+    expected = [
+        (0.2 - LATE_AFTER_PAUSE_S, 0.325 - LATE_AFTER_MARK_S),
+        (0.525 - LATE_AFTER_PAUSE_S, 0.625 - LATE_AFTER_MARK_S),  # .2 s of marks: a pause
+        (0.625 - LATE_AFTER_MARK_S, 0.725 - LATE_WITHIN_S),  # a space is its own
+        (0.725 - LATE_WITHIN_S, 0.825 - LATE_AFTER_MARK_S),
+    ]
+    np.testing.assert_allclose([(word.start_s, word.end_s) for word in timed], expected)
+    assert time_words((WordSpan("x", 11, 12),), range(11), durations, 42 * 600) is None
     with pytest.raises(EngineError, match="durations"):
-        time_words(words, range(7), durations, 27 * 600)
+        time_words(words, range(11), durations, 41 * 600)
 
 
 @pytest.mark.parametrize(("language", "groups", "count"), [("en", "af am bf bm", 28), ("zh", "zf zm", 8)])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bystander.schemas.detector_configs import FakeDetectorConfig, SidEvaluationEngines
+from bystander.schemas.detector_configs import FakeDetectorConfig, SidEvaluationEngines, parse_detectors
 from bystander.schemas.engines import EngineIdentity, Samples
 from bystander.schemas.errors import InputError
 from bystander.schemas.sid import SID_CLIP, SID_DETECTED
@@ -130,3 +130,10 @@ def test_environment_opens_the_detector_and_keeps_its_totals_beside_the_rows(tmp
     assert totals.compute_s >= 0
     environment.close()
     assert environment.compute_totals() is None
+
+
+def test_model_files_of_detectors_within_detectors_are_listed(tmp_path: Any) -> None:
+    (config,) = parse_detectors("k3:lexicon_words").values()
+    job = StageJob.of_detector(str(tmp_path), SidEvaluationEngines(detector=config))
+    names = {file.name.split("/")[0] for file in StageEnvironment(job).list_model_files()}
+    assert names == {"silero-vad-v6", "whisper-tiny.en-ct2"}

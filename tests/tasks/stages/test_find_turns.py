@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bystander.schemas.engines import EngineIdentity, RowFault
 from bystander.schemas.sid import RECORDING, TURNS_FOUND
+from bystander.schemas.sid_engine_configs import SileroVadConfig
 from bystander.schemas.sid_params import FindTurns
+from bystander.tasks.audio.coding import quantise
+from bystander.tasks.audio.resampling import resample
+from bystander.tasks.audio.trimming import find_speech
+from bystander.tasks.engines.registry import open_vad
 from bystander.tasks.stages.find_turns import STAGE
 from conversations import RATE, make_channels, make_recording, make_utterance, make_word
 from scripted_engines import make_context
@@ -165,13 +172,21 @@ def test_the_other_voice_leaking_in_moves_no_edge():
 
 def test_takes_the_detectors_word_before_the_energys():
     pieces = [TALK, (1, 3.0, 3.6, "hold on")]
-    loose = [make_utterance(*TALK), make_utterance(1, 2.9, 5.0, "hold on")]
-    values = make_channels([*pieces, (1, 4.4, 4.8, "a door slams")], 8)
+    loose = [make_utterance(*TALK), make_utterance(1, 2.9, 3.65, "hold on")]
+    values = make_channels([*pieces, (1, 3.7, 3.9, "a door slams")], 8)
     row = make_recording(pieces, 8, values=values, utterances=loose)
     (turn,) = find(row, ScriptedVad([[1.0, 6.0]], [[3.0, 3.6]]))
     assert turn["speech"][-1]["end_s"] == pytest.approx(3.6, abs=NEAR)
     (turn,) = find(row)
-    assert turn["speech"][-1]["end_s"] == pytest.approx(4.8, abs=NEAR)
+    assert turn["speech"][-1]["end_s"] == pytest.approx(3.9, abs=NEAR)
+
+
+def test_a_soft_opening_that_the_detector_misses_belongs_to_the_turn():
+    pieces = [TALK, (1, 2.6, 2.8, "mm"), (1, 3.2, 3.8, "no")]
+    row = make_recording(pieces, 8, utterances=[make_utterance(*TALK), make_utterance(1, 2.5, 3.9, "mm, no")])
+    (turn,) = find(row, ScriptedVad([[1.0, 6.0]], [[3.2, 3.8]]))
+    assert turn["speech"][0]["start_s"] == pytest.approx(2.6, abs=NEAR)
+    assert len(turn["speech"]) == 2
 
 
 def test_a_turn_that_the_detector_misses_is_found_by_its_energy():
@@ -259,3 +274,53 @@ def test_a_row_does_not_depend_on_its_neighbours():
     whole = STAGE(make_rows(RECORDING, rows), make_context(FindTurns())).kept.to_pylist()
     assert whole == [row for one in rows for row in run(one).kept.to_pylist()]
     assert len(STAGE(make_rows(RECORDING, []), make_context(FindTurns())).kept) == 0
+
+
+REAL = [parent / "shared/data/speech_transcribed" for parent in Path(__file__).resolve().parents]
+REAL = next((folder for folder in REAL if folder.is_dir()), None)
+
+
+@pytest.mark.skipif(REAL is None, reason="needs ../shared/data")
+@pytest.mark.parametrize("leak_db", [None, 30, 20])
+def test_finds_real_voices_with_silero(leak_db):
+    tracks, truth = make_real_conversation(leak_db)
+    row = make_recording([], 0, values=quantise(tracks.astype(np.float32)))
+    off = iter(np.random.default_rng(1).uniform(-0.15, 0.15, 40))
+    row["utterances"] = [
+        make_utterance(channel, start + next(off), end + next(off), f"line {at}")
+        for at, (channel, start, end) in enumerate(truth)
+    ]
+    turns = find(row, open_vad(SileroVadConfig()))
+    expected = [(start, end) for channel, start, end in truth if channel == 1]
+    assert [turn["channel"] for turn in turns] == [1] * len(expected)
+    for turn, (start_s, end_s) in zip(turns, expected, strict=True):
+        assert turn["speech"][0]["start_s"] == pytest.approx(start_s, abs=0.1)
+        assert turn["speech"][-1]["end_s"] == pytest.approx(end_s, abs=0.2)
+        assert turn["start_s"] <= start_s
+        assert turn["end_s"] >= end_s - 0.05
+
+
+def make_real_conversation(leak_db):
+    """Return two channels, shape (n, 2): a reader on one, and short stretches of another over each of their lines."""
+
+    def load(name):
+        samples, rate = soundfile.read(REAL / name, dtype="float32", always_2d=True)
+        speech = resample(np.ascontiguousarray(samples[:, 0]), rate, RATE)
+        return 0.05 * speech / np.sqrt(np.mean(speech**2))
+
+    talk, voice = load("lhotse/2412-153948-0000.flac"), load("lhotse/LJ002-0020.wav")
+    first, last = find_speech(talk, RATE, 40)[[0, -1], [0, 1]]
+    talk = talk[first:last]
+    stretches = [voice[a:b] for a, b in find_speech(voice, RATE, 30) if 0.35 < (b - a) / RATE < 2]
+    rounds = min(3, len(stretches))
+    tracks = np.zeros((round((rounds * (len(talk) / RATE + 1.5) + 1) * RATE), 2))
+    truth, at = [], RATE
+    for stretch in stretches[:rounds]:
+        tracks[at : at + len(talk), 0] = talk
+        begin = at + round(1.5 * RATE)
+        tracks[begin : begin + len(stretch), 1] = stretch
+        truth += [(0, at / RATE, (at + len(talk)) / RATE), (1, begin / RATE, (begin + len(stretch)) / RATE)]
+        at += len(talk) + round(1.5 * RATE)
+    if leak_db is not None:
+        tracks = tracks + tracks[:, ::-1] * 10 ** (-leak_db / 20)
+    return tracks + 0.0005 * np.random.default_rng(0).standard_normal(tracks.shape), truth

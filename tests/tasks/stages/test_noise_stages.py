@@ -28,7 +28,7 @@ NO_FILES = NoiseSource()
 
 
 def stretch(recording, channel, start_s, length_s, licence="CC0"):
-    return Silence(recording, licence, channel, start_s, start_s + length_s)
+    return Silence(recording, licence, False, channel, start_s, start_s + length_s)
 
 
 def render(table, seed=1, **params):

@@ -18,7 +18,8 @@ QUOTAS = {"beginning": 4, "middle": 6, "uninterrupted": 2}
 
 def make_table(rows):
     names = ("id", "language", "category", "recording_id", "speaker")
-    return pa.table({name: pa.array([row[at] for row in rows], pa.string()) for at, name in enumerate(names)})
+    columns = {name: pa.array([row[at] for row in rows], pa.string()) for at, name in enumerate(names)}
+    return pa.table({**columns, "synthetic": pa.array([row[0].startswith("made-") for row in rows], pa.bool_())})
 
 
 def make_turns(language, category, recordings, each, prefix=""):
@@ -79,6 +80,12 @@ def test_spreads_over_all_cells_and_speakers():
     assert max(Counter((row[3], row[4]) for row in chosen).values()) == 2
 
 
+def test_synthetic_turns_fill_up_what_real_ones_leave_open():
+    rows = make_turns("en", "middle", "p", 4) + make_turns("en", "middle", "qrstuv", 2, "made-")
+    chosen = choose(rows)
+    assert Counter(row_id.startswith("made-") for row_id in chosen.ids) == {False: 4, True: 2}
+
+
 def test_a_limit_a_recording_holds_and_is_named():
     rows = [row for category in QUOTAS for row in make_turns("en", category, "pq", 6)]
     chosen = choose(rows, max_per_recording=4)
@@ -114,7 +121,9 @@ ROWS = st.lists(
 @given(rows=ROWS, most=st.none() | st.integers(1, 8), seed=st.integers(0, 9), shuffled=st.randoms())
 def test_never_takes_too_many_and_never_leaves_what_it_could_take(rows, most, seed, shuffled):
     full = [
-        (f"r{at}", None, category, None, None) if category in ("silence", "noise") else (f"r{at}", language, category, *rest)
+        (f"r{at}", None, category, None, None)
+        if category in ("silence", "noise")
+        else (f"r{at}", language, category, *rest)
         for at, (language, category, *rest) in enumerate(rows)
     ]
     targets = {"languages": ("en", "zh"), "silence": 2, "noise": 3, "max_per_recording": most}

@@ -35,7 +35,8 @@ def assign_channels(
     default = speakers or (f"{stem}-A", f"{stem}-B")
     by_channel = [segment.channel for segment in segments]
     by_speaker = [segment.speaker for segment in segments]
-    if len(set(by_channel)) == 2 and (places := place_labels(by_channel)) is not None:
+    tells_apart = len(set(by_channel)) == 2 or len(set(by_speaker)) == 1
+    if tells_apart and (places := place_labels(by_channel)) is not None:
         return places, speakers or _name_channels(places, by_speaker, default)
     labels = by_speaker if any(by_speaker) else by_channel
     distinct = list(dict.fromkeys(label for label in labels if label is not None))

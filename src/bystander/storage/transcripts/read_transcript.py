@@ -95,6 +95,8 @@ def detect_format(name: str, text: str) -> str:
     fields = first.split()
     if LINE.match(first):
         return MS_STATE
+    if first[:1] in ("[", "(") or any(field.endswith(":") for field in fields[:3]):
+        return TURNS
     if len(fields) >= 5 and all(map(_NUMBER.match, fields[3:5])) and not _NUMBER.match(fields[2]):
         return STM
     # Turns may begin with speaker, start and end too; a CTM line has a second field that is a channel.

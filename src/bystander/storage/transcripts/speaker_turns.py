@@ -21,13 +21,13 @@ from bystander.storage.transcripts.segments import (
 
 _TIME = r"-?(?:\d+:)*\d+(?:[.,]\d+)?"
 _SPAN = rf"[\[(]?\s*(?P<start>{_TIME})\s*s?(?:\s*(?:-->|--|–|—|-|,|\.\.)\s*|\s+)(?P<end>{_TIME})\s*s?\s*[\])]?"
-_NAME = r"(?P<speaker>[^\s:\[\]()][^:\[\]()\t]{0,39}?)"
+_NAME = r"(?P<speaker>[^\s:：\[\]()][^:：\[\]()\t]{0,39}?)"
 _FORMS = tuple(
     re.compile(form)
     for form in (
-        rf"^{_SPAN}\s*:?\s*{_NAME}\s*:\s+(?P<text>.*)$",
+        rf"^{_SPAN}\s*:?\s*{_NAME}\s*(?::\s|：)\s*(?P<text>.*)$",
         rf"^{_SPAN}\s*:?\s*{_NAME}\s*:(?P<text>)$",
-        rf"^{_NAME}\s*:?\s+{_SPAN}\s*:?\s+(?P<text>.*)$",
+        rf"^{_NAME}\s*[:：]?\s+{_SPAN}\s*(?::?\s|：)\s*(?P<text>.*)$",
         rf"^{_NAME}\s*:?\s+{_SPAN}\s*:?(?P<text>)$",
     )
 )

@@ -16,7 +16,7 @@ from bystander.storage.transcripts.segments import (
 )
 
 _ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
-_OPTIONAL = re.compile(r"\((\S+?)\)")
+_OPTIONAL = re.compile(r"\((\S{1,80}?)\)")
 _IGNORED = ("ignore_time_segment_in_scoring", "inter_segment_gap")
 
 

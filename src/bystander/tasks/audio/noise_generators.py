@@ -109,9 +109,9 @@ def generate_keyboard(count: int, rate: int, rng: np.random.Generator) -> _Signa
 def generate_fan(count: int, rate: int, rng: np.random.Generator) -> _Signal:
     """Return a fan: the tones of its blades over rushing air, both swelling slowly.
 
-    The tones are multiples of blades times turns a second (4 to 9 blades at 900 to 2,400 turns a minute), each 4 to 8 dB
-    below the one before, with a speed that drifts by half a per cent; the air is noise that falls by 3 to 6 dB an
-    octave; the motor hums at twice the mains' 50 or 60 Hz.
+    The tones are multiples of blades times turns a second (4 to 9 blades at 900 to 2,400 turns a minute), each 4 to
+    8 dB below the one before, with a speed that drifts by half a per cent; the air is noise that falls by 3 to 6 dB
+    an octave; the motor hums at twice the mains' 50 or 60 Hz.
     """
     base = rng.integers(4, 10) * rng.uniform(900, 2400) / 60
     speed = 1 + 0.005 * _drift(count, rate, rng, 0.2)

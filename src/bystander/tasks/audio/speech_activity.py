@@ -74,7 +74,7 @@ def estimate_floor(levels: Levels) -> Levels:
     padded = np.pad(floors, 1, mode="edge")
     lowest = np.minimum(np.minimum(padded[:-2], padded[1:-1]), padded[2:])
     centres = (np.arange(len(lowest)) + 0.5) * window
-    return np.interp(np.arange(len(levels)), centres, lowest).astype(np.float32)
+    return np.asarray(np.interp(np.arange(len(levels)), centres, lowest), np.float32)
 
 
 def find_energetic(levels: Levels, floor: Levels) -> Mask:

@@ -4,6 +4,9 @@ For synthesised speech, whose background is far below anything spoken. `trim_spe
 the time of a first phone. Voiceless fricatives (s, f, h) begin 30 to 40 dB below the vowel that follows, most of it
 above 2 kHz, where the vowel has little: a first difference raises them by some 15 dB against it, so that one threshold
 finds both them and vowels. A stop (p, t, k) begins with its burst: its silent closure cannot be heard after a pause.
+
+How sure is it? Moving the threshold by 6 dB either way moves the onset of Kokoro's clips by 4 to 8 ms (median), in 9
+of 10 by 40 ms at most (`benchmarks/word_time_accuracy.py`; the clips' background is 70 dB below their loudest frame).
 """
 
 from __future__ import annotations

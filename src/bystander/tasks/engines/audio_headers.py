@@ -13,7 +13,7 @@ from dataclasses import dataclass
 HEAD_BYTES = 1 << 16
 """What must be read of a file at most to find where its audio begins; chunks before it are seldom longer."""
 
-_UNKNOWN = frozenset({0, 0x7FFFFFFF, 0x7FFFF000, 0x7FFFFFF0, 0x80000000, 0xFFFFFFFF, 0x7FFFFFDB, 0xFFFFFFDB})
+_UNKNOWN = frozenset({0x7FFFFFFF, 0x7FFFF000, 0x7FFFFFF0, 0x80000000, 0xFFFFFFFF, 0x7FFFFFDB, 0xFFFFFFDB})
 """Sizes that programs write which do not know it yet (to a pipe): the audio goes on to the file's end."""
 _NIST_FIELD = re.compile(rb"^(\w+) -(?:i|r|s\d+) (.+?)\s*$", re.MULTILINE)
 
@@ -24,6 +24,11 @@ class DeclaredAudio:
 
     declared: int | None
     there: int
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the header was written before the audio and never completed."""
+        return self.declared == 0 and self.there > 0
 
     @property
     def is_cut(self) -> bool:

@@ -12,12 +12,14 @@ from bystander.schemas.detector_configs import (
     FakeDetectorConfig,
     FsmnVadConfig,
     KConsecutiveConfig,
+    LexiconWordsConfig,
     SileroVadConfig,
     SmartTurnConfig,
     TenVadConfig,
     WebrtcVadConfig,
 )
 from bystander.tasks.engines.model_revision import ResolveModel
+from bystander.tasks.engines.registry import open_recogniser
 
 _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     EnergyVadConfig: ("energy_vad_detector", "EnergyVadDetector"),
@@ -43,7 +45,15 @@ def open_detector(config: DetectorConfig, resolve_model: ResolveModel) -> Detect
     if isinstance(config, SmartTurnConfig):
         vad = open_detector(config.vad, resolve_model)
         return cast(Detector, _find_adapter("smart_turn_detector", "SmartTurnDetector")(config, resolve_model, vad))
+    if isinstance(config, LexiconWordsConfig):
+        vad, recogniser = open_detector(config.vad, resolve_model), open_recogniser(config.recogniser, resolve_model)
+        return cast(Detector, _find_adapter("lexicon_words_detector", "LexiconWordsDetector")(config, recogniser, vad))
     return cast(Detector, _find_adapter(*_ADAPTERS[type(config)])(config, resolve_model))
+
+
+def computes_elsewhere(config: DetectorConfig) -> bool:
+    """Whether a detector computes on threads of its own, so that the CPU time of the thread that asks says little."""
+    return isinstance(config.of if isinstance(config, KConsecutiveConfig) else config, LexiconWordsConfig)
 
 
 def _find_adapter(module: str, name: str) -> Any:

@@ -25,7 +25,11 @@ _LANGUAGES = frozenset({"en", "zh"})
 class FakeAligner:
     """Spreads the words over the clip's sound. Each character is a phone."""
 
-    def __init__(self, config: FakeAlignerConfig, resolve_model: ResolveModel | None = None) -> None:
+    def __init__(
+        self,
+        config: FakeAlignerConfig,
+        resolve_model: ResolveModel | None = None,  # noqa: ARG002 - all aligners are built alike
+    ) -> None:
         self._config = config
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,23 +86,7 @@ class FasterWhisperRecogniser:
         with self._lock:
             if self._model is not None:
                 return
-            try:
-                from faster_whisper import WhisperModel
-            except ImportError as exc:
-                raise EngineSetupError(
-                    "the package faster-whisper is missing; run: pip install faster-whisper"
-                ) from exc
-            try:
-                self._model = WhisperModel(
-                    str(self._path),
-                    device="cpu",
-                    compute_type=self._config.compute_type,
-                    cpu_threads=1,
-                    num_workers=self._config.workers,
-                    local_files_only=True,
-                )
-            except Exception as exc:  # CTranslate2 raises RuntimeError or ValueError, tokenizers a bare Exception
-                raise EngineSetupError(f"{self._path}: cannot be opened as a Whisper model ({exc})") from exc
+            self._model = open_whisper(self._path, self._config.compute_type, self._config.workers)
 
     def _listen(self, request: RecognitionRequest) -> RecognitionReply | RowFault:
         if len(request.samples) == 0:
@@ -140,3 +125,26 @@ class FasterWhisperRecogniser:
             mean_logprob=float(np.mean([segment.avg_logprob for segment in segments])),
             no_speech_prob=float(max(segment.no_speech_prob for segment in segments)),
         )
+
+
+def open_whisper(path: Path, compute_type: str, workers: int) -> Any:
+    """Return a `faster_whisper.WhisperModel` on the CPU that decodes `workers` clips at once, one thread each.
+
+    Raises:
+        EngineSetupError: faster-whisper is missing or the model cannot be opened.
+    """
+    try:
+        from faster_whisper import WhisperModel
+    except ImportError as exc:
+        raise EngineSetupError("the package faster-whisper is missing; run: pip install faster-whisper") from exc
+    try:
+        return WhisperModel(
+            str(path),
+            device="cpu",
+            compute_type=compute_type,
+            cpu_threads=1,
+            num_workers=workers,
+            local_files_only=True,
+        )
+    except Exception as exc:  # CTranslate2 raises RuntimeError or ValueError, tokenizers a bare Exception
+        raise EngineSetupError(f"{path}: cannot be opened as a Whisper model ({exc})") from exc

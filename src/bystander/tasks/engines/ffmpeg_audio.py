@@ -57,7 +57,8 @@ def open_with_ffmpeg(path: str) -> Iterator[FfmpegStream]:
     import av
 
     try:
-        container = av.open(path, metadata_errors="replace")
+        # A playlist is no recording: nothing is opened but this file.
+        container = av.open(f"file:{path}", metadata_errors="replace", options={"protocol_whitelist": "file"})
     except (av.FFmpegError, OSError, ValueError) as exc:
         raise FfmpegError(_describe(exc)) from exc
     with container:

@@ -23,12 +23,14 @@ from bystander.schemas.recordings import Channels, DecodedAudio, DecodeRequest
 from bystander.schemas.sid_engine_configs import FileDecoderConfig
 from bystander.tasks.engines.audio_headers import HEAD_BYTES, is_cut_ogg, is_shortened_sphere, read_declared_audio
 from bystander.tasks.engines.ffmpeg_audio import FfmpegError, describe_version, open_with_ffmpeg
+from bystander.tasks.engines.pydub_audio import describe_program, open_with_pydub
 
 MIN_SAMPLING_RATE = 8000
 """Of telephony; what is below it has no fricatives, and no engine here is made for it."""
 MAX_SAMPLING_RATE = 48000
 """Higher rates are lowered to it: speech has nothing above 24 kHz."""
 MAX_PLAUSIBLE_RATE = 768_000
+MAX_PLAUSIBLE_CHANNELS = 32
 MAX_LENGTH_DIFFERENCE = 0.02
 """Share by which the files of two speakers may differ in length; or by half a second, where that is more."""
 
@@ -51,20 +53,21 @@ class FileDecoder:
     """Decodes recordings; holds no state."""
 
     def __init__(self, config: FileDecoderConfig) -> None:
-        """Raise `EngineSetupError` where libsndfile or PyAV is missing."""
+        """Raise `EngineSetupError` where libsndfile, PyAV or, where it is asked for, pydub or ffmpeg is missing."""
         try:
             import soundfile
 
-            ffmpeg = describe_version()
+            ffmpeg = describe_version() if config.ffmpeg == "pyav" else describe_program()
         except (ImportError, OSError) as exc:
             raise EngineSetupError(f"audio cannot be decoded ({exc}); run: pip install soundfile av") from exc
         self._config = config
+        self._open_with_ffmpeg = open_with_ffmpeg if config.ffmpeg == "pyav" else open_with_pydub
         self._identity = EngineIdentity(
             kind="decoder",
             name="file_decoder",
             model=f"libsndfile {soundfile.__libsndfile_version__}, ffmpeg {ffmpeg}",
             revision=_REVISION,
-            settings=(("max_duration_s", f"{config.max_duration_s:g}"),),
+            settings=(("ffmpeg", config.ffmpeg), ("max_duration_s", f"{config.max_duration_s:g}")),
         )
 
     @property
@@ -123,7 +126,7 @@ class FileDecoder:
         try:
             with soundfile.SoundFile(local) as file:
                 rate, channels = int(file.samplerate), int(file.channels)
-                self._check_rate(rate, name)
+                self._check_header(rate, channels, name)
                 samples = self._collect(_read_blocks(file), rate, channels, name)
                 declared_s = file.frames / rate if file.frames < _UNKNOWN_FRAMES else None
         except soundfile.LibsndfileError as exc:
@@ -133,8 +136,8 @@ class FileDecoder:
 
     def _read_with_ffmpeg(self, local: Path, name: str, first_fault: str) -> tuple[Channels, int]:
         try:
-            with open_with_ffmpeg(str(local)) as stream:
-                self._check_rate(stream.sampling_rate, name)
+            with self._open_with_ffmpeg(str(local)) as stream:
+                self._check_header(stream.sampling_rate, stream.channels, name)
                 samples = self._collect(stream.blocks, stream.sampling_rate, stream.channels, name)
                 _check_length(len(samples) / stream.sampling_rate, stream.declared_s, name)
                 return samples, stream.sampling_rate
@@ -158,7 +161,9 @@ class FileDecoder:
                 "not_audio", f"{name}: holds no audio, whatever its name says ({said}); take it out or replace it"
             ) from exc
 
-    def _check_rate(self, rate: int, name: str) -> None:
+    def _check_header(self, rate: int, channels: int, name: str) -> None:
+        if channels > MAX_PLAUSIBLE_CHANNELS:
+            raise _RefusedError("bad_audio_header", f"{name}: its header declares {channels} channels")
         if not 1 <= rate <= MAX_PLAUSIBLE_RATE:
             raise _RefusedError("bad_audio_header", f"{name}: its header declares a sampling rate of {rate} Hz")
         if rate < MIN_SAMPLING_RATE:
@@ -224,6 +229,12 @@ def _check_bytes(local: Path, name: str, digest: str) -> None:
     if head[:4] == b"OggS" and is_cut_ogg(tail):
         raise _RefusedError("audio_truncated", f"{name}: ends in the middle of an Ogg page; copy it anew")
     found = read_declared_audio(head, size)
+    if found is not None and found.is_unfinished:
+        raise _RefusedError(
+            "bad_audio_header",
+            f"{name}: its header declares no audio and there are {found.there} bytes of it: the recording was not "
+            "finished; repair it, such as by `sox --ignore-length`",
+        )
     if found is not None and found.is_cut:
         raise _RefusedError(
             "audio_truncated",
@@ -232,7 +243,7 @@ def _check_bytes(local: Path, name: str, digest: str) -> None:
 
 
 def _read_blocks(file: Any) -> Iterator[Channels]:
-    while len(block := file.read(_BLOCK, "float32", always_2d=True)):
+    while len(block := file.read(max(1, _BLOCK // file.channels), "float32", always_2d=True)):
         yield block
 
 

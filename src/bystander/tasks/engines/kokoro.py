@@ -4,7 +4,7 @@ Text goes through grapheme-to-phoneme rules (American for `a*` voices, British f
 numbers of Kokoro's symbols, into the network together with a row of the voice's style tensor and a speed.
 
 The network first predicts how many frames of 25 ms each symbol lasts, then speaks with exactly these durations: word
-times are their sums.
+times are their sums, less what they are late by.
 
 Kokoro itself is deterministic, so the seed of a request chooses a small variation that a speaker has too: the speed,
 within `SPEED_SPREAD` of the configured one, and the style row, up to `STYLE_SPREAD` rows from the one for this number
@@ -41,6 +41,16 @@ SPEED_SPREAD = 0.06
 STYLE_SPREAD = 12
 SAMPLES_PER_FRAME: Final = 600
 """25 ms: the durations that the network gives its symbols are whole frames of this length."""
+
+# How late a word's first symbol is against its first sound, measured by benchmarks/word_time_accuracy.py on 105 clips
+# of six voices. Spaces and marks between words have frames, but without a pause no sound: they are the next word's.
+LATE_AFTER_PAUSE_S: Final = 0.06
+LATE_WITHIN_S: Final = 0.04
+"""Of a Chinese character right after another, with no symbol between."""
+LATE_AFTER_MARK_S: Final = 0.01
+"""Of the first space or mark before a word."""
+PAUSE_FROM_S: Final = 0.1
+"""Marks that last longer are a pause."""
 
 _RULES = "1"  # raise when the mapping from text and seed to the network's inputs changes
 _MANDARIN_RULES = "1"  # the same of Mandarin texts alone
@@ -180,6 +190,9 @@ def time_words(
 ) -> tuple[SpokenWord, ...] | None:
     """Return when each word is spoken, from how long each symbol lasts; None where a word has no symbol.
 
+    Sounds are heard a little before the frames of their symbols, by amounts that depend on what stands before them: see
+    the constants. Starts do not fall, and no word ends after the next begins.
+
     Args:
         words: spans of symbols.
         kept: which symbols the network was given, ascending.
@@ -192,14 +205,27 @@ def time_words(
     ends = np.cumsum(durations.reshape(-1)) * SAMPLES_PER_FRAME
     if len(ends) != len(kept) + 2 or ends[-1] != length:
         raise EngineError(f"Kokoro's durations are of {len(ends)} symbols and {ends[-1]} samples, not {length}")
-    spoken = []
+    times_s = (ends / SAMPLING_RATE).tolist()
+    spans: list[tuple[float, float]] = []
     for word in words:
         inside = [number for number, at in enumerate(kept) if word.start <= at < word.end]
         if not inside:
             return None
-        start, end = ends[inside[0]], ends[inside[-1] + 1]
-        spoken.append(SpokenWord(word.word, float(start) / SAMPLING_RATE, float(end) / SAMPLING_RATE))
-    return tuple(spoken)
+        before = spans[-1][1] if spans else None
+        spans.append((_find_start(times_s[inside[0]], before), times_s[inside[-1] + 1]))
+    starts = np.maximum.accumulate([max(0.0, start) for start, _ in spans]).tolist()
+    limits = [*starts[1:], spans[-1][1]] if spans else []
+    return tuple(
+        SpokenWord(word.word, start, max(start, min(end - LATE_AFTER_MARK_S, limit)))
+        for word, start, (_, end), limit in zip(words, starts, spans, limits, strict=True)
+    )
+
+
+def _find_start(symbol_s: float, before_s: float | None) -> float:
+    """Return when a word begins, from when its first symbol does and the last symbol of the word before ended."""
+    if before_s is None or symbol_s - before_s > PAUSE_FROM_S:
+        return symbol_s - LATE_AFTER_PAUSE_S
+    return before_s - LATE_AFTER_MARK_S if before_s < symbol_s else symbol_s - LATE_WITHIN_S
 
 
 def vary_delivery(seed: int) -> tuple[float, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bystander.schemas.detection import Detector, DetectorStream
@@ -12,10 +13,10 @@ from bystander.schemas.engines import EngineIdentity, Samples
 
 @dataclass(frozen=True, slots=True)
 class ComputeTotals:
-    """What a detector has done in this process: clips begun, seconds of audio heard, CPU seconds to judge it.
+    """What a detector has done in this process: clips begun, seconds of audio heard, seconds to judge it.
 
-    A clip is heard up to where the detector stops. CPU seconds are of the thread that asks: the detectors here
-    compute on it alone.
+    A clip is heard up to where the detector stops. Seconds are CPU time of the thread that asks, on which most
+    detectors compute alone; of those that compute on threads of their own, the time that it waited.
     """
 
     clips: int = 0
@@ -24,15 +25,16 @@ class ComputeTotals:
 
     @property
     def real_time_factor(self) -> float | None:
-        """CPU seconds a second of audio heard; None if nothing was heard."""
+        """Seconds to judge a second of audio; None if nothing was heard."""
         return self.compute_s / self.heard_s if self.heard_s else None
 
 
 class MeteredDetector:
     """Passes everything on to a detector and keeps its totals; for any number of threads."""
 
-    def __init__(self, detector: Detector) -> None:
+    def __init__(self, detector: Detector, clock: Callable[[], float] = time.thread_time) -> None:
         self._detector = detector
+        self._clock = clock
         self._lock = threading.Lock()
         self._totals = ComputeTotals()
 
@@ -56,10 +58,10 @@ class MeteredDetector:
 
     def open_stream(self) -> DetectorStream:
         """Return a stream of the detector that counts what it is fed."""
-        started = time.thread_time()
+        started = self._clock()
         stream = self._detector.open_stream()
-        self._add(1, 0.0, time.thread_time() - started)
-        return _MeteredStream(self, stream)
+        self._add(1, 0.0, self._clock() - started)
+        return _MeteredStream(self, stream, self._clock)
 
     def close(self) -> None:
         self._detector.close()
@@ -71,12 +73,13 @@ class MeteredDetector:
 
 
 class _MeteredStream:
-    def __init__(self, detector: MeteredDetector, stream: DetectorStream) -> None:
+    def __init__(self, detector: MeteredDetector, stream: DetectorStream, clock: Callable[[], float]) -> None:
         self._detector = detector
         self._stream = stream
+        self._clock = clock
 
     def accept(self, chunk: Samples) -> bool:
-        started = time.thread_time()
+        started = self._clock()
         stops = self._stream.accept(chunk)
-        self._detector._add(0, len(chunk) / self._detector.sampling_rate, time.thread_time() - started)
+        self._detector._add(0, len(chunk) / self._detector.sampling_rate, self._clock() - started)
         return stops

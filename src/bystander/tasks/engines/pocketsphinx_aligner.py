@@ -52,8 +52,12 @@ class _Unit:
 class PocketsphinxAligner:
     """Aligns English. Calls from several threads take turns at one decoder."""
 
-    def __init__(self, config: PocketsphinxAlignerConfig, resolve_model: ResolveModel | None = None) -> None:
-        """Find the package; the decoder is opened by the first call. `resolve_model` is not needed.
+    def __init__(
+        self,
+        config: PocketsphinxAlignerConfig,
+        resolve_model: ResolveModel | None = None,  # noqa: ARG002 - all aligners are built alike
+    ) -> None:
+        """Find the package; the decoder is opened by the first call.
 
         Raises:
             EngineSetupError: pocketsphinx is not installed.
@@ -72,6 +76,7 @@ class PocketsphinxAligner:
                 ("bias_s", f"{BIAS_S:g}"),
                 ("g2p", f"hibari-tts {_find_version('hibari-tts')}"),
                 ("min_score", f"{config.min_score:g}"),
+                ("min_word_score", f"{config.min_word_score:g}"),
                 ("rules", _RULES),
             ),
         )
@@ -169,14 +174,14 @@ class PocketsphinxAligner:
         return [_Spoken.read(entry) for entry in alignment if entry.name[0] not in "<["]
 
     def _find_unlikely(self, reply: AlignmentReply) -> RowFault | None:
-        least = self._config.min_score
+        least, word_least = self._config.min_score, self._config.min_word_score
         if reply.score is not None and reply.score < least:
             return RowFault("low_alignment_score", f"score {reply.score:.1f}, at least {least:g} is asked for")
         for index, word in enumerate(reply.words):
-            if word.score is not None and word.score < least:
+            if word.score is not None and word.score < word_least:
                 return RowFault(
                     "low_alignment_score",
-                    f"word {index}, {word.word!r}: score {word.score:.1f}, at least {least:g} is asked for",
+                    f"word {index}, {word.word!r}: score {word.score:.1f}, at least {word_least:g} is asked for",
                 )
         return None
 

@@ -48,8 +48,8 @@ _BATCH_LINES = 128
 _BEFORE_S, _AFTER_S = 0.06, 0.12
 """Kept before the first sound and after the last: what lies below the threshold of a sound still belongs to it."""
 _FADE_S = 0.005
-_REACH_S = 0.12
-_PAUSE_S = 0.04
+_REACH_S = 0.08
+_PAUSE_S = 0.05
 _FARTHEST_S = 0.25
 _MARKS = frozenset(".,!?;:…—-。，！？；：、")
 

@@ -13,9 +13,9 @@ from bystander.schemas.recordings import DECODER_REASONS, RECORDING_REASONS, Aud
 from bystander.schemas.sid import DECODED, RAW_RECORDING
 from bystander.schemas.sid_params import DecodeRecordings
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
+from bystander.tasks.audio.channel_separation import correlate_channels
 from bystander.tasks.audio.channels import ChannelValues, encode_channels
 from bystander.tasks.audio.coding import quantise
-from bystander.tasks.audio.crosstalk import correlate_channels
 from bystander.tasks.audio.speech_activity import FRAME_S
 from bystander.tasks.stages.own_speech import OwnSpeech, find_own_speech
 

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from bystander.schemas.sid import PLACED, SID_FINAL
-from bystander.tasks.stages.plan_noise import GENERATED
 
 _RENAMED = {"words": "timed_words"}
 _NOT_OF_NOISE: dict[str, list[Any]] = {"tag_votes": [], "words": [], "phones": []}
@@ -32,7 +31,6 @@ def finalise_noise(rows: pa.Table, split: str, seed: int, engines: Mapping[str, 
     values = {
         "total_nonbreak": [True] * len(rows),
         "break_time_s": rows["duration_s"].to_pylist(),
-        "synthetic": [source.startswith(GENERATED) for source in rows["source"].to_pylist()],
         **{name: [value] * len(rows) for name, value in _NOT_OF_NOISE.items()},
     }
     return _finalise(rows, split, seed, engines, rows.schema.names, values)

@@ -18,6 +18,7 @@ from bystander.schemas.sid_params import FindTurns
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.tasks.audio.channels import decode_channels
 from bystander.tasks.audio.coding import dequantise
+from bystander.tasks.audio.levels import SILENCE_DBFS
 from bystander.tasks.audio.near_silence import find_near_silence
 from bystander.tasks.audio.speech_activity import (
     FRAME_S,
@@ -34,6 +35,7 @@ from bystander.tasks.stages.turn_search import (
     build_turns,
     find_overlapping,
     place_margins,
+    subtract_leak,
 )
 
 NAME = "find_turns"
@@ -87,9 +89,14 @@ def _search(row: Mapping[str, Any], vad: VoiceActivityDetector | None, params: F
         if isinstance(hearing, RowFault):
             return RowFault("vad_fault", f"channel {channel}: {hearing.reason}: {hearing.detail}")
         hearings.append(hearing)
+    atoms = [list_atoms(utterances, channel, duration_s) for channel in range(2)]
+    hearings = [
+        subtract_leak(own, other, told, params)
+        for own, other, told in zip(hearings, reversed(hearings), atoms, strict=True)
+    ]
     turns = [
-        build_turns(channel, list_atoms(utterances, channel, duration_s), hearing, params)
-        for channel, hearing in enumerate(hearings)
+        build_turns(channel, told, hearing, params)
+        for channel, (told, hearing) in enumerate(zip(atoms, hearings, strict=True))
     ]
     speakers = sum(bool(own) for own in turns)
     if speakers < 2:
@@ -122,12 +129,13 @@ def _hear(values: npt.NDArray[np.int16], rate: int, vad: VoiceActivityDetector |
     levels = measure_levels(values, rate)
     floor = estimate_floor(levels)
     energetic = find_energetic(levels, floor)
+    leak = np.full(len(levels), SILENCE_DBFS, np.float32)
     if vad is None:
-        return Hearing(energetic, energetic, levels, floor)
+        return Hearing(energetic, energetic, levels, floor, leak)
     (spans,) = vad.find_speech([ActivityRequest(dequantise(values), rate)])
     if isinstance(spans, RowFault):
         return spans
-    return Hearing(mark_spans(spans, len(levels)), energetic, levels, floor)
+    return Hearing(mark_spans(spans, len(levels)), energetic, levels, floor, leak)
 
 
 def _find_silences(

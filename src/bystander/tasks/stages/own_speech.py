@@ -8,9 +8,9 @@ import numpy as np
 
 from bystander.schemas.activity import ActivityRequest, VoiceActivityDetector
 from bystander.schemas.engines import RowFault
+from bystander.tasks.audio.channel_separation import ChannelSeparation, find_leaked, measure_separation
 from bystander.tasks.audio.channels import ChannelValues
 from bystander.tasks.audio.coding import dequantise
-from bystander.tasks.audio.crosstalk import ChannelSeparation, find_leaked, measure_separation
 from bystander.tasks.audio.speech_activity import (
     FRAME_S,
     Mask,

@@ -21,6 +21,8 @@ from bystander.tasks.audio.surroundings import list_clips
 
 GENERATED = "generated/"
 """Before the name of a generator in a row's `source`."""
+_OWN_LICENCE = "Apache-2.0"
+"""This project's, of what its generators make."""
 _SEEDED_AS = "plan_noise"
 _FOLDERS, _GENERATORS = "noise.folders", "noise.generators"
 _ESC_TABLE = Path("meta/esc50.csv")
@@ -103,7 +105,7 @@ def plan_noise(
         kind = source.generators[draw % len(source.generators)]
         row_id = make_id("noise", kind, build_seed, draw)
         if row_id not in taken:
-            items.append(NoiseItem(row_id, f"{GENERATED}{kind}", None, None, draw))
+            items.append(NoiseItem(row_id, f"{GENERATED}{kind}", _OWN_LICENCE, None, draw))
         draw += 1
     return items
 
@@ -120,6 +122,7 @@ def read_noise_plan(items: Sequence[NoiseItem]) -> pa.Table:
             "category": NOISE,
             "source": item.source,
             "licence": item.licence,
+            "synthetic": item.file is None,
             "pieces": [] if item.file is None else [{"bytes": _read(item.file.path), "path": item.file.name}],
             "draw": item.draw,
         }

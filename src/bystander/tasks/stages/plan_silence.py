@@ -20,6 +20,8 @@ from bystander.schemas.sid_params import MakeNoiseClips
 from bystander.tasks.audio.channels import ChannelReader
 from bystander.tasks.audio.coding import encode_flac
 
+SILENCE_COLUMNS = ("recording_id", "licence", "synthetic", "silences")
+"""The columns of a recording that planning reads."""
 _SEEDED_AS = "plan_silence"
 _SPARE_S = 0.01
 """Planned beyond the clip's length, for what resampling and the rounding of times may take."""
@@ -31,6 +33,7 @@ class Silence:
 
     recording_id: str
     licence: str | None
+    synthetic: bool
     channel: int
     start_s: float
     end_s: float
@@ -53,11 +56,11 @@ class SilencePlan:
 
 
 def list_silences(recordings: pa.Table) -> list[Silence]:
-    """Return all near-silent stretches of `recordings`; reads `recording_id`, `licence`, `silences`."""
-    columns = (recordings[name].to_pylist() for name in ("recording_id", "licence", "silences"))
+    """Return all near-silent stretches of `recordings`; reads `SILENCE_COLUMNS`."""
+    columns = (recordings[name].to_pylist() for name in SILENCE_COLUMNS)
     return [
-        Silence(recording_id, licence, span["channel"], span["start_s"], span["end_s"])
-        for recording_id, licence, spans in zip(*columns, strict=True)
+        Silence(recording_id, licence, synthetic, span["channel"], span["start_s"], span["end_s"])
+        for recording_id, licence, synthetic, spans in zip(*columns, strict=True)
         for span in spans
     ]
 
@@ -180,6 +183,7 @@ def _write_row(plan: SilencePlan, cut: Mapping[Silence, bytes]) -> dict[str, obj
         "category": SILENCE,
         "source": " ".join(sorted({piece.recording_id for piece in plan.pieces})),
         "licence": " AND ".join(licences) if known else None,
+        "synthetic": all(piece.synthetic for piece in plan.pieces),
         "pieces": [{"bytes": cut[piece], "path": f"{piece.key}.flac"} for piece in plan.pieces],
         "draw": 0,
     }

@@ -66,14 +66,14 @@ def select_sid(rows: pa.Table, targets: SidTargets, build_seed: int) -> SidSelec
     """Choose rows so that no quota is exceeded and as many as possible are met.
 
     Reads `id`, `language`, `category`, `recording_id`, `speaker`, `synthetic` (all but the first and the category may
-    be null, as they are of silence and noise). With `targets.per_language` null, all turns of the languages are taken as they come, up to
-    the limit a recording: the natural distribution.
+    be null, as they are of silence and noise). With `targets.per_language` null, all turns of the languages are taken
+    as they come, up to the limit a recording: the natural distribution.
 
     Within a cell rows of real speech come before synthetic ones, which only fill up what those leave open. Else the
-    next row is always one of the recording, and then of the speaker, from which fewest are chosen so
-    far, over all cells; the seed decides between equals. So no recording dominates while others have rows. With
-    `max_per_recording`, cells that are scarcest for their quota choose first, so that the others do not use up the
-    recordings that they need.
+    next row is always one of the recording, and then of the speaker, from which fewest are chosen so far, over all
+    cells; the seed decides between equals. So no recording dominates while others have rows. With `max_per_recording`,
+    cells that are scarcest for their quota choose first, so that the others do not use up the recordings that they
+    need.
 
     The result depends neither on the order of the rows nor on rows that no quota asks for.
 
@@ -113,7 +113,7 @@ def _list_quotas(targets: SidTargets, cells: Mapping[Cell, Sequence[_Row]]) -> d
     quotas: dict[Cell, int | None] = {(None, SILENCE): targets.silence, (None, NOISE): targets.noise}
     for language in targets.languages:
         if targets.per_language is None:
-            quotas |= dict.fromkeys((cell for cell in cells if cell[0] == language))
+            quotas |= dict.fromkeys(cell for cell in cells if cell[0] == language)
         else:
             quotas |= {(language, category): quota for category, quota in targets.per_language.items()}
     return quotas

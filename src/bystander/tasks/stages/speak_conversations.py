@@ -37,7 +37,7 @@ def speak_conversations(rows: pa.Table, context: StageContext) -> StageOutput:
     `RECORDING`.
 
     Reject reasons:
-        no_voices_for_language: fewer than two voices of the engine speak the row's language.
+        no_voices_for_language: fewer than two voices of the engine that may be drawn speak the row's language.
         empty_script: the assistant or the user says nothing.
         not_finite, silent, too_quiet, clipped, too_fast, too_slow, inner_silence: see `tasks.audio.speech_checks`.
         words_not_in_place: sound begins elsewhere than the first word does by the synthesiser's count.
@@ -67,7 +67,12 @@ def speak_conversations(rows: pa.Table, context: StageContext) -> StageOutput:
 def _plan_lines(
     index: int, row: Row, voices: Sequence[Voice], params: SpeakConversations, context: StageContext
 ) -> list[Line] | RowFault:
-    speaking = [voice.id for voice in voices if _main_language(voice.language) == _main_language(row["language"])]
+    language = _main_language(row["language"])
+    speaking = [
+        voice.id
+        for voice in voices
+        if _main_language(voice.language) == language and voice.id not in params.avoid_voices
+    ]
     if len(speaking) < 2:
         return RowFault("no_voices_for_language", f"{len(speaking)} voices speak {row['language']!r}, two are needed")
     if not split_turn_words(row["assistant_text"]) or not split_turn_words(row["backchannel"] + row["substance"]):
@@ -115,7 +120,7 @@ def _finish(
     rate = params.sampling_rate
     return {
         "source": SOURCE,
-        "licence": None,
+        "licence": _join_licences([line.voice for line in lines[:2]], context),
         "speakers": [lines[0].voice, lines[1].voice],
         "audio": {"bytes": encode_channels(conversation.channels, rate), "path": f"{row['recording_id']}.flac"},
         "sampling_rate": rate,
@@ -125,6 +130,12 @@ def _finish(
         "synthetic": True,
         "truths": conversation.truths,
     }
+
+
+def _join_licences(voices: Sequence[str], context: StageContext) -> str | None:
+    """Return the licences of voices as one expression; None where one is not known."""
+    licences = {voice.licence for voice in context.speech.voices if voice.id in voices}
+    return " AND ".join(sorted(licences)) if "" not in licences else None
 
 
 def _make_turn(row: Row, clips: Mapping[str, LineClip]) -> UserTurn:

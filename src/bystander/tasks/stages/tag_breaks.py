@@ -33,8 +33,9 @@ def tag_breaks(rows: pa.Table, context: StageContext) -> StageOutput:
 
     Reject reasons: language_not_tagged: there is no prompt in this language. no_words: the text has none.
     too_many_words: more than `max_words`. text_holds_tag: the transcript itself has a break tag. taggers_disagree: the
-    tag's agreement is below `min_agreement`. Where no tagger gave a vote, why the first did not: word_not_there: it named a word and a
-    number that do not belong together, `max_attempts` times; or a reason of the engine: `ENGINE_REASONS`.
+    tag's agreement is below `min_agreement`. Where no tagger gave a vote, why the first did not:
+    word_not_there: it named a word and a number that do not belong together, `max_attempts` times; or a reason of the
+    engine: `ENGINE_REASONS`.
 
     Raises:
         PackError: a prompt cannot be rendered.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from bystander.schemas.engines import RowFault, TextEngine, TextReply, TextRequest
@@ -12,13 +12,13 @@ from bystander.schemas.identity import derive_seed
 from bystander.schemas.sid_params import TagBreaks
 from bystander.schemas.stages import StageContext
 from bystander.schemas.text_tasks import CHECK_NEW_INTENT, TAG_BREAK
-from bystander.tasks.stages.option_scores import score_options, shift_probability
+from bystander.tasks.stages.option_scores import score_options
 from bystander.tasks.stages.text_attempts import Row, attempt_rows
+from bystander.tasks.texts.backchannels import find_segments
 from bystander.tasks.texts.turn_words import TurnWord, fold_word, strip_marks
 
 WORD_NOT_THERE = "word_not_there"
 
-_LEAST_PROBABILITY = 1e-4  # one prefix that a model is sure of must not outweigh all others
 _SPACED = frozenset({"en"})
 
 
@@ -123,22 +123,35 @@ def _read_tag(turn: Turn, reply: TextReply) -> Mapping[str, Any] | RowFault:
 def _measure_votes(
     turns: Sequence[Turn], tagger: TextEngine, context: StageContext, params: TagBreaks, stage: str
 ) -> list[Vote]:
-    asked = [(t, end) for t, turn in enumerate(turns) for end in range(1, len(turn.words) + 1)]
-    asked.sort(key=lambda entry: turns[entry[0]].language)
-    requests = [_make_prefix_request(turns[t], end, context, stage) for t, end in asked]
-    found: list[list[float]] = [[] for _ in turns]
-    faults: dict[int, RowFault] = {}
-    for (t, _), request, scores in zip(asked, requests, score_options(tagger, requests), strict=True):
+    """Return, for each turn, the first word of the first stretch that is more likely than not to carry new intent."""
+    stretches = [
+        (t, begin, end)
+        for t, turn in enumerate(turns)
+        for begin, end in pairwise((*find_segments(turn.text, turn.language), len(turn.words)))
+    ]
+    stretches.sort(key=lambda entry: turns[entry[0]].language)
+    requests = [_make_stretch_request(turns[t], begin, end, context, stage) for t, begin, end in stretches]
+    votes: list[Vote] = [None] * len(turns)
+    for (t, begin, _), request, scores in zip(stretches, requests, score_options(tagger, requests), strict=True):
+        if votes[t] is not None:
+            continue
         if isinstance(scores, RowFault):
-            faults.setdefault(t, scores)
-        else:
-            found[t].append(shift_probability(scores[request.options[0]], params.new_intent_threshold))
-    return [faults[t] if t in faults else find_change(found[t]) for t in range(len(turns))]
+            votes[t] = scores
+        elif scores[request.options[0]] >= params.new_intent_threshold:
+            votes[t] = begin
+    return votes
 
 
-def _make_prefix_request(turn: Turn, end: int, context: StageContext, stage: str) -> TextRequest:
+def _make_stretch_request(turn: Turn, begin: int, end: int, context: StageContext, stage: str) -> TextRequest:
     task = CHECK_NEW_INTENT[turn.language].name
-    variables = {"text": turn.text, "heard": turn.text[: turn.words[end - 1].end], "context": turn.context}
+    tail = turn.words[end].start if end < len(turn.words) else len(turn.text)
+    heard = turn.text[:tail].rstrip()
+    variables = {
+        "text": turn.text,
+        "heard": heard,
+        "stretch": heard[turn.words[begin].start :],
+        "context": turn.context,
+    }
     return TextRequest(
         task=task,
         messages=context.pack.messages(task, variables),
@@ -147,19 +160,3 @@ def _make_prefix_request(turn: Turn, end: int, context: StageContext, stage: str
         options=context.pack.answers(task),
         temperature=0.0,
     )
-
-
-def find_change(probabilities: Sequence[float]) -> int | None:
-    """Return where new intent most likely begins, given the probability, by each word's end, that it has begun.
-
-    Position k has the likelihood that it has not begun by the end of any word before k, and has by that of k and of
-    every later one; the prefixes are taken as independent. None: it never begins. The later of equals is taken.
-    """
-    clipped = [min(max(p, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY) for p in probabilities]
-    score = sum(math.log(p) for p in clipped)
-    best, at = score, 0
-    for k, p in enumerate(clipped, start=1):
-        score += math.log(1 - p) - math.log(p)
-        if score >= best:
-            best, at = score, k
-    return at if at < len(clipped) else None

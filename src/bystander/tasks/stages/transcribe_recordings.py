@@ -46,7 +46,7 @@ def transcribe_recordings(rows: pa.Table, context: StageContext) -> StageOutput:
         channels_swapped: it fits the audio with its speakers exchanged.
         transcript_shifted: it fits the audio when it is moved in time.
         transcript_disagrees: less than `min_transcript_overlap` of a channel's transcribed time has speech, or hardly
-            more than of its other time (`min_transcript_contrast`); or, of one without times, fewer words than
+            more than of the time about it (`min_transcript_contrast`); or, of one without times, fewer words than
             `min_words_heard` are heard.
 
     Raises:

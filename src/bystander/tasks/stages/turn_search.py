@@ -9,34 +9,42 @@ turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from bystander.schemas.sid_params import FindTurns
-from bystander.tasks.audio.speech_activity import FRAME_S, Levels, Mask, list_runs
+from bystander.tasks.audio.leakage import predict_leak
+from bystander.tasks.audio.speech_activity import FRAME_S, Levels, Mask, list_runs, mark_spans
 from bystander.tasks.stages.transcript_atoms import Atom
 
 _Spans = npt.NDArray[np.int64]
 """Stretches of speech as first frames and frames after the last: shape (spans, 2)."""
 _Piece = tuple[list[Atom], _Spans]
 
-_EDGE_ABOVE_FLOOR_DB = 6.0
-_EDGE_BELOW_LOUD_DB = 25.0
-"""An edge of speech is where the level comes this near the speaker's loud frames (95th percentile) and above the noise.
-A voice leaking from the other channel is 25 dB and more below them (telephone hybrids, headsets) and moves no edge, and
-detectors that end late are corrected: measured on Silero, whose ends lie 120 ms late at 15 dB above noise."""
+_EDGE_ABOVE_FLOOR_DB = 4.0
+_EDGE_ABOVE_LEAK_DB = 6.0
+_EDGE_BELOW_LOUD_DB = 32.0
+"""An edge of speech is where the level comes this near the speaker's loud frames (95th percentile), above the noise and
+above what leaks in of the other voice: detectors that end late, or hear the leak, move no edge."""
+_REACH_FRAMES = 10
+"""How far an edge of the detector's moves outwards to where the energy already shows the speech."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hearing:
-    """What can be heard in a channel, frame by frame: speech, as the detector and as the energy have it, and levels."""
+    """What can be heard in a channel, frame by frame.
+
+    Speech as the detector and as the energy have it, levels, the noise floor, and the level of what leaks in of the
+    other voice, in dBFS.
+    """
 
     speech: Mask
     energetic: Mask
     levels: Levels
     floor: Levels
+    leak: Levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +71,28 @@ class OverlappingTurn:
     overlap: int
 
 
+def subtract_leak(own: Hearing, other: Hearing, atoms: Sequence[Atom], params: FindTurns) -> Hearing:
+    """Return what is heard in a channel with the level of the other voice's leak, measured between the `atoms`."""
+    told = np.array([[atom.start_s, atom.end_s] for atom in atoms], np.float64).reshape(-1, 2)
+    slack = np.array([-params.transcript_slack_s, params.transcript_slack_s])
+    may_speak = mark_spans(told + slack, len(own.levels))
+    return replace(own, leak=predict_leak(own.levels, own.floor, other.levels, other.speech, may_speak))
+
+
 def build_turns(channel: int, atoms: Sequence[Atom], hearing: Hearing, params: FindTurns) -> list[Turn]:
     """Return the turns of a channel, in order, with more than `max_pause_s` between them.
 
-    Each atom takes the detector's speech within its own times and up to `transcript_slack_s` around, but not what is
-    nearer to its neighbours; its edges are set by level (see `_EDGE_BELOW_LOUD_DB`). Where the detector hears nothing,
-    the energy within its own times is taken. A word that cannot be heard so goes with the word before it in its
-    utterance, or the one after it; an utterance of which nothing can be heard is left out.
+    Each atom takes the detector's speech within its own times and up to `transcript_slack_s` around, but not what lies
+    within its neighbours', and within its own times also what the energy shows: detectors miss a soft "mm" that opens a
+    turn, and a clip must not begin after it. Edges are set by level (see `_EDGE_BELOW_LOUD_DB`). A word that cannot be
+    heard so goes with the word before it in its utterance, or the one after it; an utterance of which nothing can be
+    heard is left out.
     """
     frames = len(hearing.levels)
     loud = _measure_loud(atoms, hearing)
-    edge = np.maximum(hearing.floor + _EDGE_ABOVE_FLOOR_DB, loud - _EDGE_BELOW_LOUD_DB)
-    audible = hearing.levels >= edge
+    edge = np.maximum(hearing.floor + _EDGE_ABOVE_FLOOR_DB, hearing.leak + _EDGE_ABOVE_LEAK_DB)
+    audible = hearing.levels >= np.maximum(edge, loud - _EDGE_BELOW_LOUD_DB)
+    speech = _widen(hearing.speech, hearing.energetic & audible)
     slack = round(params.transcript_slack_s / FRAME_S)
     spans_of: list[_Spans] = []
     for at, atom in enumerate(atoms):
@@ -82,10 +100,10 @@ def build_turns(channel: int, atoms: Sequence[Atom], hearing: Hearing, params: F
         before = round(atoms[at - 1].end_s / FRAME_S) if at else 0
         after = round(atoms[at + 1].start_s / FRAME_S) if at + 1 < len(atoms) else frames
         first, last = max(start - slack, min(start, before)), min(end + slack, max(end, after))
-        spans = _trim(hearing.speech, audible, max(0, first), min(frames, last))
-        if not len(spans):
-            spans = _trim(hearing.energetic, audible, start, end)
-        spans_of.append(spans)
+        first, last = max(0, first), min(frames, last)
+        heard = speech[first:last].copy()
+        heard[start - first : end - first] |= hearing.energetic[start:end]
+        spans_of.append(_trim(heard, audible[first:last]) + first)
     return _join(channel, _attach_unheard(atoms, spans_of), round(params.max_pause_s / FRAME_S))
 
 
@@ -146,13 +164,24 @@ def _measure_loud(atoms: Sequence[Atom], hearing: Hearing) -> float:
     return float(np.quantile(levels, 0.95)) if len(levels) else 0.0
 
 
-def _trim(speech: Mask, audible: Mask, first: int, last: int) -> _Spans:
-    """Return the runs of speech in a window, from its first audible frame to its last."""
-    sounding = np.flatnonzero(speech[first:last] & audible[first:last])
+def _widen(speech: Mask, energetic: Mask) -> Mask:
+    """Return `speech` with each run's edges moved outwards, at most `_REACH_FRAMES`, along energetic frames."""
+    widened = speech.copy()
+    for start, end in list_runs(speech).tolist():
+        first, last = max(0, start - _REACH_FRAMES), min(len(speech), end + _REACH_FRAMES)
+        before, after = np.flatnonzero(~energetic[first:start]), np.flatnonzero(~energetic[end:last])
+        widened[first + int(before[-1]) + 1 if len(before) else first : start] = True
+        widened[end : end + int(after[0]) if len(after) else last] = True
+    return widened
+
+
+def _trim(heard: Mask, audible: Mask) -> _Spans:
+    """Return the runs of what is heard, from its first audible frame to its last."""
+    sounding = np.flatnonzero(heard & audible)
     if not len(sounding):
         return np.empty((0, 2), np.int64)
-    start, end = first + int(sounding[0]), first + int(sounding[-1]) + 1
-    return list_runs(speech[start:end]) + start
+    start, end = int(sounding[0]), int(sounding[-1]) + 1
+    return list_runs(heard[start:end]) + start
 
 
 def _attach_unheard(atoms: Sequence[Atom], spans_of: Sequence[_Spans]) -> list[_Piece]:

@@ -77,15 +77,13 @@ def _cut_turn(
     if not known:
         return []
     last = known[0]
-    groups: list[list[int]] = []  # the heard utterance, and where its words begin and end in the text
+    groups: list[tuple[int, int]] = []  # the heard utterance, and where its words begin in the text
     for word, partner in zip(words, partners, strict=True):
         last = last if partner is None else partner
-        if groups and groups[-1][0] == last:
-            groups[-1][2] = word.end
-        else:
-            groups.append([last, word.start, word.end])
+        if not groups or groups[-1][0] != last:
+            groups.append((last, word.start))
     cut = []
-    for at, (partner, start, _) in enumerate(groups):
+    for at, (partner, start) in enumerate(groups):
         # A group's text goes on to the next one's, so that punctuation stays with the word before it.
         end = groups[at + 1][1] if at + 1 < len(groups) else len(text)
         one = heard[partner]

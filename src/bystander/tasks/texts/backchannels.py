@@ -27,6 +27,9 @@ _QUESTION = re.compile(r"[?\uff1f]")
 _LONGEST_ECHO: Final = {"en": 4, "zh": 6}
 _SHORTEST_ECHO: Final = {"en": 1, "zh": 2}
 
+_LONGEST_UNKNOWN: Final = 3
+"""Most words of an acknowledgement that the lexicon does not know, where no mark ends it."""
+
 Phrase = tuple[str, ...]
 
 
@@ -76,6 +79,15 @@ def find_new_intent(text: str, language: str, context: str = "") -> int | None:
     return _Reading(text, language, context).find_break()
 
 
+def find_segments(text: str, language: str) -> list[int]:
+    """Return the positions of the words before which new intent can begin: those that open a stretch of the turn.
+
+    A stretch is a run of acknowledgements, or what stands between two marks. Where there is no mark, a word that opens
+    a clause begins one too, among the first words of what the lexicon does not know.
+    """
+    return _Reading(text, language, "").find_segments()
+
+
 def is_backchannel(text: str, language: str) -> bool:
     """Whether `text` has words, and all of them are acknowledgements by the lexicon."""
     reading = _Reading(text, language, "")
@@ -89,13 +101,16 @@ class _Reading:
         self.words: list[TurnWord] = find_turn_words(text)
         self._folded = [fold_word(word.text) for word in self.words]
         self._lexicon = load_lexicon(language)
-        ends = [word.start for word in self.words[1:]] + [len(text)]
+        ends = [*(word.start for word in self.words[1:]), len(text)][: len(self.words)]
         # A word's own text may end in its mark, and the mark may stand between two words.
         tails = [_edge_marks(word.text) + text[word.end : end] for word, end in zip(self.words, ends, strict=True)]
         self._marked = [bool(_MARK.search(tail)) for tail in tails]
         self._asks = [bool(_QUESTION.search(tail)) for tail in tails]
         self._context = [fold_word(word.text) for word in find_turn_words(context)]
-        self._matched: dict[int, int] = {}
+        # How many words acknowledge from each one on, the last one first: an acknowledgement may hang on the next.
+        self._acknowledges = [0] * len(self.words)
+        for at in reversed(range(len(self.words))):
+            self._acknowledges[at] = self._measure_acknowledgement(at)
         self._echo_lengths = range(_LONGEST_ECHO[language], _SHORTEST_ECHO[language] - 1, -1)
 
     def find_break(self) -> int | None:
@@ -112,16 +127,34 @@ class _Reading:
         """Return where the acknowledgements end, or None if they take the whole turn."""
         at = 0
         while at < len(self.words):
-            length = self._match_acknowledgement(at) or self._match_echo(at)
+            length = self._acknowledges[at] or self._match_echo(at)
             if not length:
                 return at
             at += length
         return None
 
-    def _match_acknowledgement(self, at: int) -> int:
-        if at not in self._matched:
-            self._matched[at] = self._measure_acknowledgement(at)
-        return self._matched[at]
+    def find_segments(self) -> list[int]:
+        starts: list[int] = []
+        at = 0
+        while at < len(self.words):
+            starts.append(at)
+            at = self._pass_acknowledgements(at) or self._pass_clause(at)
+        return starts
+
+    def _pass_acknowledgements(self, at: int) -> int:
+        """Return where the run of acknowledgements at word `at` ends; 0 if there is none."""
+        end = at
+        while end < len(self.words) and self._acknowledges[end]:
+            end += self._acknowledges[end]
+        return end if end > at else 0
+
+    def _pass_clause(self, at: int) -> int:
+        opened = bool(self._match(self._lexicon.openers, at))
+        for end in range(at + 1, len(self.words)):
+            near = end - at <= _LONGEST_UNKNOWN
+            if self._marked[end - 1] or (near and not opened and self._match(self._lexicon.openers, end)):
+                return end
+        return len(self.words)
 
     def _measure_acknowledgement(self, at: int) -> int:
         blocked = self._match(self._lexicon.blockers, at)
@@ -139,7 +172,7 @@ class _Reading:
         """Whether an acknowledgement may end before word `at`."""
         if at == len(self.words) or self._marked[at - 1] or self._match(openers, at):
             return True
-        return bool(self._match_acknowledgement(at))
+        return bool(self._acknowledges[at])
 
     def _match_echo(self, at: int) -> int:
         """Return how many words, up to a mark or the end, repeat the other speaker's, and ask nothing."""

@@ -19,9 +19,9 @@ from bystander.tasks.training.aligner_corpus import MANIFEST
 from bystander.tasks.training.aligner_texts import draw_break_texts, draw_texts
 
 SAMPLING_RATE = 16000
-LAG_S = {"en": 0.055, "zh": 0.03}
-"""How late words within running speech are by Kokoro's durations. No level shows it there: with this much, models
-trained on these times err by the same constant within speech as after silence."""
+LAG_S = {"en": -0.01, "zh": -0.02}
+"""How late (negative: early) words within running speech are by the engine's times. No level shows it there: with this
+much, models trained on these times err by the same constant within speech as after silence."""
 _PAUSE_S = 0.04
 _REACH_S = 0.12
 _LONG_GAP_S = 0.1
@@ -137,9 +137,8 @@ def _write_clip(folder: Path, record: Path, line: _Line, replies: Sequence[Speec
 def write_manifest(folder: Path, language: str, records: Sequence[dict[str, Any]]) -> None:
     """Write the manifest of synthesised clips, the engine's word times corrected by what can be heard.
 
-    Kokoro's durations say that a word begins later than its sound does: 30 to 100 ms after silence, by voice. So the
-    first word of what was spoken at once, and a word after a pause, begin where sound rises. The others are moved by
-    `LAG_S`.
+    How late a word is by the engine's times differs from voice to voice. So the first word of what was spoken at once,
+    and a word after a pause, begin where sound rises. The others are moved by `LAG_S`.
     """
     lines = []
     for record in records:
