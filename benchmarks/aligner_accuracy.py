@@ -1,10 +1,11 @@
 """How well aligners place words.
 
 `breaks`: the start of the first word with new intent, in turns put together from Kokoro's clips, so that the truth is
-known: where the clause's energy begins (35 dB below its loudest 20 ms). A turn is a clause alone, a backchannel, a pause
-and a clause, or a backchannel alone. The median of the signed errors over the calibration voices is the aligner's bias
-(shown with the bias that its adapter takes out already); the other voices say what that is worth. Each turn is aligned
-with a wrong text, and with one wrong word, too: how many are rejected.
+known: where the clause's energy begins (35 dB below its loudest 20 ms). A turn is a clause alone (`immediate`), a
+backchannel and a clause with a pause between (`grown`), or a backchannel alone; `breaks` are the first two. The median
+of the signed errors over the calibration voices is the aligner's bias (shown with the bias that its adapter takes out
+already); the other voices say what that is worth. Each turn is aligned with a wrong text, and with one wrong word, too:
+how many are rejected.
 
 `mfa`: word starts of recorded speech against TextGrids that MFA wrote (`speech_aligned/mfa` of the development data),
 an utterance at a time, cut where the TextGrid has a pause. They are another aligner's opinion, not the truth.
@@ -21,12 +22,14 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import soundfile
 from praatio import textgrid
+from praatio.utilities.constants import Interval
 from pydantic import TypeAdapter
 
 from bystander.schemas.alignment import Aligner, AlignmentReply, AlignmentRequest
@@ -61,6 +64,8 @@ WRONG_WORDS = ("garden", "purple", "seven", "window")
 DEFAULT_ALIGNERS = (
     '{"engine": "pocketsphinx"}',
     '{"engine": "pocketsphinx", "min_score": -1e6, "min_word_score": -1e6}',
+    '{"engine": "kaldi_gmm"}',
+    '{"engine": "kaldi_gmm", "min_score": -1e6, "min_word_score": -1e6, "min_speech_score": -1e6}',
     '{"engine": "recogniser_words"}',
 )
 NOT_WORDS = {"<vocnoise>"}
@@ -87,29 +92,70 @@ class Turn:
     start_s: float
 
 
+@dataclass(frozen=True)
+class Figures:
+    """What an aligner did with clips of a kind: signed errors of `measured` word starts in seconds, and refusals."""
+
+    HEADINGS: ClassVar[tuple[str, ...]] = (
+        *("aligner", "clips", "n", "refused", "word starts", "bias ms", "median ms", "p90 ms"),
+        *("<= 20 ms", "<= 50 ms", "<= 100 ms", "<= 50 ms around the bias"),
+    )
+    aligner: str
+    clips: str
+    count: int
+    refused: dict[str, int]
+    errors_s: tuple[float, ...] = ()
+
+    def list_cells(self) -> list[str]:
+        """Return the cells of a row: medians and percentiles are of absolute errors, the bias is the signed median."""
+        refused = ", ".join(f"{number} {reason}" for reason, number in self.refused.items()) or "0"
+        first = [self.aligner, self.clips, str(self.count), refused, str(len(self.errors_s))]
+        if not self.errors_s:
+            return first + [""] * 7
+        sizes_ms = np.abs(self.errors_s) * 1000
+        left_ms = np.abs(self.errors_s - np.median(self.errors_s)) * 1000
+        return [
+            *first,
+            f"{np.median(self.errors_s) * 1000:+.0f}",
+            f"{np.median(sizes_ms):.0f}",
+            f"{np.percentile(sizes_ms, 90):.0f}",
+            *(f"{100 * np.mean(sizes_ms <= limit + 1e-6):.0f} %" for limit in (20, 50, 100)),
+            f"{100 * np.mean(left_ms <= 50 + 1e-6):.0f} %",
+        ]
+
+
+def print_row(cells: Sequence[str]) -> None:
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("breaks", "mfa"))
     parser.add_argument("--aligner", action="append", help="an aligner's configuration as JSON; may be repeated")
+    parser.add_argument("--voices", action="append", choices=tuple(VOICES), help="may be repeated; all without it")
     parser.add_argument("--clips", type=Path, help="folder that keeps the synthesised clips")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/speech_aligned/mfa"))
     parser.add_argument("--output", type=Path, help="JSON file of the figures")
     arguments = parser.parse_args()
-    results = {}
+    rows: list[Figures] = []
+    print_row(Figures.HEADINGS)
+    print_row(["---"] * len(Figures.HEADINGS))
     for text in arguments.aligner or DEFAULT_ALIGNERS:
         aligner = open_aligner(TypeAdapter(AlignerConfig).validate_json(text), ModelStore().resolve)
-        print(text)
         if arguments.what == "mfa":
-            results[text] = {"mfa": compare_with_mfa(aligner, arguments.data)}
+            found = list(compare_with_mfa(aligner, text, arguments.data))
         else:
-            results[text] = {name: measure_breaks(aligner, list(make_turns(name, arguments.clips))) for name in VOICES}
-        for name, figures in results[text].items():
-            print(f"  {name}")
-            for key, value in figures.items():
-                print(f"    {key}: {json.dumps(value)}")
+            found = [
+                figures
+                for name in arguments.voices or VOICES
+                for figures in measure_breaks(aligner, text, name, list(make_turns(name, arguments.clips)))
+            ]
         aligner.close()
+        for figures in found:
+            print_row(figures.list_cells())
+        rows += found
     if arguments.output:
-        arguments.output.write_text(json.dumps(results, indent=1), "utf-8")
+        arguments.output.write_text(json.dumps([asdict(row) for row in rows], indent=1), "utf-8")
 
 
 def make_turns(name: str, folder: Path | None) -> Iterator[Turn]:
@@ -168,63 +214,75 @@ def speak(name: str, folder: Path | None) -> dict[tuple[str, str], Samples]:
     return {key: clip[span[0, 0] : span[-1, 1]] for key, clip, span in zip(wanted, clips, spans, strict=True)}
 
 
-def measure_breaks(aligner: Aligner, turns: Sequence[Turn]) -> dict[str, object]:
-    """Return the errors of the known words' starts by kind of turn, and what is rejected."""
+def measure_breaks(aligner: Aligner, title: str, voices: str, turns: Sequence[Turn]) -> Iterator[Figures]:
+    """Yield the errors of the known words' starts by kind of turn, and how wrong texts fare."""
     rng = np.random.Generator(np.random.PCG64(1))
     answers = align(aligner, [(turn.samples, RATE, turn.words) for turn in turns])
-    figures: dict[str, object] = {"rejected": count_reasons(answers)}
-    for kind in ("all", "immediate", "grown", "backchannel"):
+    for kind in ("breaks", "immediate", "grown", "backchannel"):
+        chosen = [
+            (turn, answer)
+            for turn, answer in zip(turns, answers, strict=True)
+            if turn.kind == kind or (kind == "breaks" and turn.kind != "backchannel")
+        ]
         errors = [
             answer.words[turn.place].start_s - turn.start_s
-            for turn, answer in zip(turns, answers, strict=True)
-            if isinstance(answer, AlignmentReply) and kind in ("all", turn.kind)
+            for turn, answer in chosen
+            if isinstance(answer, AlignmentReply)
         ]
-        figures[kind] = describe(errors)
-    wrong = [(turn.samples, RATE, tuple(WRONG[: len(turn.words)])) for turn in turns]
-    figures["wrong text rejected"] = share_rejected(align(aligner, wrong))
+        refused = count_reasons([answer for _, answer in chosen])
+        yield Figures(title, f"{voices}: {kind}", len(chosen), refused, tuple(errors))
+    wrong = align(aligner, [(turn.samples, RATE, tuple(WRONG[: len(turn.words)])) for turn in turns])
+    yield Figures(title, f"{voices}: wrong text", len(turns), count_reasons(wrong))
     swapped = []
     for turn in turns:
         words = list(turn.words)
         words[int(rng.integers(turn.place, len(words)))] = WRONG_WORDS[int(rng.integers(len(WRONG_WORDS)))]
         swapped.append((turn.samples, RATE, tuple(words)))
-    figures["one wrong word rejected"] = share_rejected(align(aligner, swapped))
-    return figures
+    yield Figures(title, f"{voices}: one wrong word", len(turns), count_reasons(align(aligner, swapped)))
 
 
-def compare_with_mfa(aligner: Aligner, folder: Path) -> dict[str, object]:
-    """Return the differences of word starts from the TextGrids', and what is rejected."""
-    clips: list[tuple[Samples, int, tuple[str, ...]]] = []
-    starts: list[list[float]] = []
+def read_mfa(folder: Path) -> Iterator[tuple[str, Samples, int, list[Interval]]]:
+    """Yield the name, audio and words of each utterance of the usable TextGrids; times are from the part's start."""
     for path in sorted((folder / "textgrid").glob("*.TextGrid")):
+        if path.stem in UNUSABLE:
+            continue
         grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=False, reportingMode="silence")
-        if path.stem in UNUSABLE or "words" not in grid.tierNames:
+        if "words" not in grid.tierNames:
             continue
         (audio,) = (folder / "wav").glob(f"{path.stem}.*")
         samples, rate = soundfile.read(audio, dtype="float32", always_2d=True)
-        for utterance in cut_utterances(grid.getTier("words").entries):
-            before_s = max(0.0, utterance[0].start - 0.2)
-            part = samples[int(before_s * rate) : int((utterance[-1].end + 0.2) * rate), 0]
-            clips.append((part, rate, tuple(entry.label for entry in utterance)))
-            starts.append([entry.start - before_s for entry in utterance])
-    answers = align(aligner, clips)
-    errors, firsts = [], []
-    for answer, known in zip(answers, starts, strict=True):
-        if isinstance(answer, AlignmentReply):
-            found = [word.start_s - start for word, start in zip(answer.words, known, strict=True)]
-            errors += found
-            firsts.append(found[0])
-    return {
-        "utterances": len(clips),
-        "words": sum(map(len, starts)),
-        "rejected": count_reasons(answers),
-        "word starts": describe(errors),
-        "first words": describe(firsts),
-    }
+        for run in cut_utterances(grid.getTier("words").entries):
+            before_s = max(0.0, run[0].start - 0.2)
+            part = samples[int(before_s * rate) : int((run[-1].end + 0.2) * rate), 0]
+            words = [Interval(e.start - before_s, e.end - before_s, e.label) for e in run]
+            yield path.stem, part, rate, words
 
 
-def cut_utterances(entries: Sequence[textgrid.Interval]) -> Iterator[list[textgrid.Interval]]:
+def compare_with_mfa(aligner: Aligner, title: str, folder: Path) -> Iterator[Figures]:
+    """Yield the differences of word starts from the TextGrids', over all and by file."""
+    utterances = list(read_mfa(folder))
+    answers = align(aligner, [(part, rate, tuple(word.label for word in words)) for _, part, rate, words in utterances])
+    for name in (None, *dict.fromkeys(stem for stem, *_ in utterances)):
+        chosen = [
+            (words, answer)
+            for (stem, _, _, words), answer in zip(utterances, answers, strict=True)
+            if name in (None, stem)
+        ]
+        refused = count_reasons([answer for _, answer in chosen])
+        errors = [
+            [word.start_s - known.start for word, known in zip(answer.words, words, strict=True)]
+            for words, answer in chosen
+            if isinstance(answer, AlignmentReply)
+        ]
+        count = f"{name or 'all'}, {sum(len(words) for words, _ in chosen)} words"
+        yield Figures(title, count, len(chosen), refused, tuple(itertools.chain(*errors)))
+        if name is None:
+            yield Figures(title, "all, first words", len(chosen), refused, tuple(found[0] for found in errors))
+
+
+def cut_utterances(entries: Sequence[Interval]) -> Iterator[list[Interval]]:
     """Yield runs of words without a pause of 0.1 s or more."""
-    run: list[textgrid.Interval] = []
+    run: list[Interval] = []
     for entry in entries:
         spoken = entry.label.casefold() not in NOT_WORDS
         if run and (not spoken or entry.start - run[-1].end >= 0.1):
@@ -240,26 +298,8 @@ def align(aligner: Aligner, clips: Sequence[tuple[Samples, int, tuple[str, ...]]
     return aligner.align([AlignmentRequest(f"clip-{i}", *clip) for i, clip in enumerate(clips)])
 
 
-def describe(errors: Sequence[float]) -> dict[str, float | int]:
-    """Return the figures of signed errors in seconds, in milliseconds and shares."""
-    if not errors:
-        return {"n": 0}
-    distances = np.abs(errors) * 1000
-    return {
-        "n": len(errors),
-        "bias_ms": round(float(np.median(errors)) * 1000, 1),
-        "median_ms": round(float(np.median(distances)), 1),
-        "p90_ms": round(float(np.percentile(distances, 90)), 1),
-        **{f"within_{limit}_ms": round(float(np.mean(distances <= limit)), 3) for limit in (20, 50, 100)},
-    }
-
-
 def count_reasons(answers: Sequence[AlignmentReply | RowFault]) -> dict[str, int]:
     return dict(Counter(answer.reason for answer in answers if isinstance(answer, RowFault)))
-
-
-def share_rejected(answers: Sequence[AlignmentReply | RowFault]) -> float:
-    return round(sum(isinstance(answer, RowFault) for answer in answers) / len(answers), 3)
 
 
 if __name__ == "__main__":

@@ -59,26 +59,47 @@ VadConfig = SileroVadConfig
 
 
 class PocketsphinxAlignerConfig(EngineConfig):
-    """CMU pocketsphinx with the English model in its wheel."""
+    """CMU pocketsphinx with the English model in its wheel.
+
+    The limits are for recorded speech and the telephone too. Measured by `benchmarks/aligner_scores.py` on clips of three
+    words and more: right texts rejected / texts of other clips / texts with one wrong word, in percent.
+
+    | limits | Kokoro | Kokoro, telephone | recorded | recorded, telephone |
+    |---|---|---|---|---|
+    | -40, -110 | 0 / 100 / 13 | 0 / 98 / 12 | 9 / 93 / 21 | 14 / 98 / 35 |
+    | -35, -60 | 0 / 100 / 77 | 0 / 100 / 67 | 23 / 95 / 81 | 47 / 100 / 79 |
+    | -30, -50 | 0 / 100 / 90 | 3 / 100 / 80 | 35 / 98 / 93 | 58 / 100 / 93 |
+
+    For synthetic speech alone take -35 and -60. Of clips of one or two words a third to a half of the wrong texts pass
+    at either, since short words of any text fit somewhere.
+    """
 
     engine: Literal["pocketsphinx"] = "pocketsphinx"
-    min_score: float = -30.0
-    """Least mean score a frame of a clip's words: right texts have -20.4 and more, wrong ones -41 and less."""
-    min_word_score: float = -40.0
-    """Least mean score a frame of every word. At -40, 93 % of rows with one wrong word are rejected, and 7 % of right
-    ones; at -30, 99 and 12 %. See `benchmarks/aligner_accuracy.py`."""
+    min_score: float = -40.0
+    """Least mean score a frame of a clip's words. The median of right texts is -11 for Kokoro, -16 over the telephone,
+    -20 and -26 for recorded speech; of wrong ones -45 to -67."""
+    min_word_score: float = -110.0
+    """Least mean score a frame of every word. Laxer, because words of right texts that are slurred, hoarse or cut by the
+    telephone's band score as low as wrong words: the worst word of a clip reaches -50 at the median of recorded speech
+    over the telephone, -105 to -130 in one clip of twenty. Raise it to find single wrong words."""
 
 
 class KaldiGmmAlignerConfig(EngineConfig):
     """Kaldi's GMM code with monophone models: those shipped, or a folder that the training script wrote.
 
-    `models` maps a language to a model folder; the shipped models where none is given. `min_score` replaces the
-    threshold that was calibrated with the model (nats a frame, at most 0). Beams are Kaldi's, in scaled cost.
+    `models` maps a language to a model folder; the shipped models where none is given. Beams are Kaldi's, in scaled
+    cost. The limits replace those that were calibrated with the model, in nats a frame. The features end at 3.8 kHz, so
+    that telephone speech has the scores of full-band speech.
     """
 
     engine: Literal["kaldi_gmm"] = "kaldi_gmm"
     models: dict[str, str] = Field(default_factory=dict)
     min_score: float | None = Field(None, le=0)
+    """Least score of a clip against a free loop of phones."""
+    min_word_score: float | None = Field(None, le=0)
+    """The same of every word of 0.1 s and more."""
+    min_speech_score: float | None = None
+    """Least score against noise."""
     beam: float = Field(20.0, gt=0)
     retry_beam: float = Field(80.0, gt=0)
 

@@ -74,8 +74,9 @@ class ByLanguageAligner:
                 continue
             name = aligner.identity.name
             for place, reply in zip(places, aligner.align([requests[i] for i in places]), strict=True):
-                named = isinstance(reply, AlignmentReply) and reply.aligner is None
-                replies[place] = replace(reply, aligner=name) if named else reply  # type: ignore[type-var]
+                if isinstance(reply, AlignmentReply) and reply.aligner is None:
+                    reply = replace(reply, aligner=name)
+                replies[place] = reply
         return replies
 
     def close(self) -> None:

@@ -68,7 +68,14 @@ class KaldiGmmAligner:
             revision=digest_json({language: _hash(path) for language, path in sorted(self._paths.items())}),
             settings=(
                 ("beam", f"{config.beam:g}"),
-                ("min_score", "of the model" if config.min_score is None else f"{config.min_score:g}"),
+                *(
+                    (name, "of the model" if limit is None else f"{limit:g}")
+                    for name, limit in (
+                        ("min_score", config.min_score),
+                        ("min_speech_score", config.min_speech_score),
+                        ("min_word_score", config.min_word_score),
+                    )
+                ),
                 ("packages", ", ".join(f"{package} {_find_version(package)}" for package in _PACKAGES)),
                 ("pronunciations", f"hibari-tts {_find_version('hibari-tts')}, pypinyin {_find_version('pypinyin')}"),
                 ("retry_beam", f"{config.retry_beam:g}"),
@@ -119,21 +126,20 @@ class KaldiGmmAligner:
         return build_reply(found, request.words, duration_s, aligner.model.info.calibration.bias_s)
 
     def _doubt(self, found: ScoredPath, aligner: ClipAligner, words: Sequence[str]) -> RowFault | None:
-        calibration = aligner.model.info.calibration
-        least = calibration.min_score if self._config.min_score is None else self._config.min_score
+        calibration, config = aligner.model.info.calibration, self._config
+        least = _choose(config.min_score, calibration.min_score)
         if found.score < least:
             return RowFault("low_alignment_score", f"{found.score:.2f} a frame, {least:.2f} at least")
-        if found.speech_score < calibration.min_speech_score:
+        speech_least = _choose(config.min_speech_score, calibration.min_speech_score)
+        if found.speech_score < speech_least:
             return RowFault(
                 "low_alignment_score",
-                f"noise rather than speech: {found.speech_score:.2f}, {calibration.min_speech_score:.2f} at least",
+                f"noise rather than speech: {found.speech_score:.2f}, {speech_least:.2f} at least",
             )
+        word_least = _choose(config.min_word_score, calibration.min_word_score)
         for word, phones, score in zip(words, found.path.words, found.word_scores, strict=True):
-            if phones[-1].end - phones[0].start >= _MIN_WORD_FRAMES and score < calibration.min_word_score:
-                return RowFault(
-                    "low_alignment_score",
-                    f"word {word!r}: {score:.2f} a frame, {calibration.min_word_score:.2f} at least",
-                )
+            if phones[-1].end - phones[0].start >= _MIN_WORD_FRAMES and score < word_least:
+                return RowFault("low_alignment_score", f"word {word!r}: {score:.2f} a frame, {word_least:.2f} at least")
         return None
 
     def _open(self, language: str) -> ClipAligner:
@@ -180,6 +186,10 @@ def build_reply(found: ScoredPath, words: Sequence[str], duration_s: float, bias
         ),
         score=round(found.score, 3),
     )
+
+
+def _choose(limit: float | None, calibrated: float) -> float:
+    return calibrated if limit is None else limit
 
 
 def _hash(path: Path) -> str:
