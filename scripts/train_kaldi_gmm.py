@@ -36,7 +36,11 @@ def train(args: argparse.Namespace) -> None:
 
 def measure(args: argparse.Namespace) -> None:
     """Print the errors of a model on a corpus, by kind of clip where the manifest tells."""
-    model = find_shipped_model(args.model.removeprefix("shipped-")) if args.model.startswith("shipped-") else Path(args.model)
+    model = (
+        find_shipped_model(args.model.removeprefix("shipped-"))
+        if args.model.startswith("shipped-")
+        else Path(args.model)
+    )
     for name, figures in measure_model(model, read_corpus(args.corpus)).items():
         print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in figures.items()))
 

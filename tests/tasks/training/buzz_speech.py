@@ -20,7 +20,7 @@ def make_corpus(clips: int, words: int, seed: int) -> list[TrainingClip]:
         chosen = tuple(str(word) for word in rng.choice(VOCABULARY, words, replace=False))
         pieces = [np.zeros(int(RATE * rng.uniform(0.1, 0.3)))]
         times = []
-        for word, pronounced in zip(chosen, pronouncer.pronounce(chosen), strict=True):
+        for pronounced in pronouncer.pronounce(chosen):
             assert pronounced is not None
             start = sum(map(len, pieces)) / RATE
             pieces += [_sound(phone, rng) for phone in pronounced.variants[0]]
@@ -39,7 +39,8 @@ def _sound(phone: str, rng: np.random.Generator) -> np.ndarray:
     own = np.random.default_rng(PHONES.index(phone))
     t = np.arange(n) / RATE
     chord = sum(
-        own.uniform(0.3, 1) * np.sin(2 * np.pi * pitch * t * rng.uniform(0.98, 1.02)) for pitch in own.uniform(150, 3500, 4)
+        own.uniform(0.3, 1) * np.sin(2 * np.pi * pitch * t * rng.uniform(0.98, 1.02))
+        for pitch in own.uniform(150, 3500, 4)
     )
     ramp = np.minimum(1, np.minimum(np.arange(n), n - np.arange(n)) / (0.005 * RATE))
     return 0.1 * ramp * (chord + 0.2 * rng.standard_normal(n))

@@ -46,7 +46,11 @@ def test_the_engine_aligns_new_clips_with_the_trained_model(finished: FinishedMo
         errors += [word.start_s - start for word, (start, _) in zip(reply.words, clip.times, strict=True)]
     assert np.mean(np.abs(errors) < 0.03) >= 0.95
     wrong = engine.align(
-        [AlignmentRequest("x", clips[0].samples, 16000, tuple(w for w in clips[1].words if w not in clips[0].words) * 2)]
+        [
+            AlignmentRequest(
+                "x", clips[0].samples, 16000, tuple(w for w in clips[1].words if w not in clips[0].words) * 2
+            )
+        ]
     )
     assert isinstance(wrong[0], RowFault)
 
@@ -67,7 +71,9 @@ def test_a_flat_start_serves_where_no_times_are_known(corpus: list[TrainingClip]
     assert made.model.info.calibration.bias_s == 0
 
 
-def test_training_twice_gives_the_same_model(finished: FinishedModel, corpus: list[TrainingClip], tmp_path: Path) -> None:
+def test_training_twice_gives_the_same_model(
+    finished: FinishedModel, corpus: list[TrainingClip], tmp_path: Path
+) -> None:
     again = make_model(corpus, "en", tmp_path, SMALL)
     for name in ("offsets", "weights", "means", "variances"):
         np.testing.assert_allclose(
@@ -115,7 +121,10 @@ def test_a_corpus_is_read_from_a_folder_or_a_manifest(corpus: list[TrainingClip]
     for name, clip in (("a", first), ("b", second)):
         write_wav(tmp_path / f"{name}.wav", clip)
     (tmp_path / "a.txt").write_text(" ".join(first.words))
-    lines = [f"b A {start:.3f} {end - start:.3f} {word}" for word, (start, end) in zip(second.words, second.times or (), strict=True)]
+    lines = [
+        f"b A {start:.3f} {end - start:.3f} {word}"
+        for word, (start, end) in zip(second.words, second.times or (), strict=True)
+    ]
     (tmp_path / "b.ctm").write_text("\n".join(lines) + "\n")
     clips = read_corpus(tmp_path)
     assert clips[0].words == first.words
@@ -123,8 +132,13 @@ def test_a_corpus_is_read_from_a_folder_or_a_manifest(corpus: list[TrainingClip]
     assert sum((clip.words for clip in clips[1:]), ()) == second.words
     assert all(clip.times is not None and clip.times[0][0] <= 0.26 for clip in clips[1:])
 
-    record = {"audio": "a.wav", "words": [{"word": w, "start": s, "end": e} for w, (s, e) in zip(first.words, first.times, strict=True)]}
-    (tmp_path / "m.jsonl").write_text(json.dumps(record) + "\n\n" + json.dumps({"audio": "b.wav", "text": "一个 kettle"}) + "\n")
+    record = {
+        "audio": "a.wav",
+        "words": [{"word": w, "start": s, "end": e} for w, (s, e) in zip(first.words, first.times, strict=True)],
+    }
+    (tmp_path / "m.jsonl").write_text(
+        json.dumps(record) + "\n\n" + json.dumps({"audio": "b.wav", "text": "一个 kettle"}) + "\n"
+    )
     clips = read_corpus(tmp_path / "m.jsonl")
     assert clips[0].times == first.times
     assert clips[1].words == ("一", "个", "kettle")

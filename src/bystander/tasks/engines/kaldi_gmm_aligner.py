@@ -50,8 +50,7 @@ class KaldiGmmAligner:
             ModelStoreError: a configured model does not exist (from `resolve_model`).
         """
         self._config = config
-        shipped = {language: find_shipped_model(language) for language in SHIPPED_LANGUAGES}
-        self._paths = {language: path for language, path in shipped.items() if path.is_file()}
+        self._paths = {language: find_shipped_model(language) for language in SHIPPED_LANGUAGES}
         for language, model in config.models.items():
             if language not in PRONOUNCED_LANGUAGES:
                 raise EngineSetupError(

@@ -20,7 +20,6 @@ LIMITS_S = (0.02, 0.05, 0.1)
 _MIN_WORD_FRAMES = 10
 _WRONG_TEXTS = 4
 _NOISE_SECONDS = 3.0
-_FALSE_ACCEPTS = 0.01
 _WORD_MARGIN = 10.0
 
 
@@ -117,9 +116,9 @@ def sample_scores(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> ScoreS
     for index, (noise, rate) in enumerate(generate_noises(len(clips))):
         note("noise", aligner.align(noise, rate, clips[index].words))
     return ScoreSamples(
-        right=np.array(rows["right"], np.float64).reshape(-1, 2),
-        wrong=np.array(rows["wrong"], np.float64).reshape(-1, 2),
-        noise=np.array(rows["noise"], np.float64).reshape(-1, 2),
+        right=_stack_rows(rows["right"]),
+        wrong=_stack_rows(rows["wrong"]),
+        noise=_stack_rows(rows["noise"]),
         words=np.array(word_scores, np.float64),
         refused=refused,
     )
@@ -128,8 +127,9 @@ def sample_scores(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> ScoreS
 def calibrate_model(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> tuple[Calibration, dict[str, Any]]:
     """Return the bias and thresholds measured on clips, and the figures behind them.
 
-    `min_score` lets one in a hundred of other texts pass, but lies no higher than what 99 in 100 right texts reach;
-    `min_speech_score` lies half way between right texts and noise; a word may score `_WORD_MARGIN` below the worst right
+    `min_score` lies two thirds of the way from what 99 in 100 right texts reach down to what 99 in 100 wrong ones do
+    not (real speech scores lower than synthesised), or at the former where they overlap; `min_speech_score` half way
+    between right texts and noise, likewise; a word may score `_WORD_MARGIN` below the worst right
     one, as names and slips of the tongue do in real speech.
     """
     errors = [error for errors in measure_starts(aligner, clips).values() for error in errors]
@@ -137,12 +137,12 @@ def calibrate_model(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> tupl
     if not len(scores.right):
         return Calibration(), {}
     low = float(np.percentile(scores.right[:, 0], 1))
-    wrong = float(np.percentile(scores.wrong[:, 0], 100 * (1 - _FALSE_ACCEPTS))) if len(scores.wrong) else low - 1
+    wrong = float(np.percentile(scores.wrong[:, 0], 99)) if len(scores.wrong) else low - 1
     noise = float(np.percentile(scores.noise[:, 1], 99)) if len(scores.noise) else -np.inf
     low_speech = float(np.percentile(scores.right[:, 1], 1))
     calibration = Calibration(
         bias_s=round(float(np.median(errors)), 4) if errors else 0.0,
-        min_score=round(min(low, wrong), 2),
+        min_score=round(min(low, (low + 2 * wrong) / 3), 2),
         min_word_score=round(float(scores.words.min()) - _WORD_MARGIN, 2) if len(scores.words) else -1e9,
         min_speech_score=round(min(low_speech, (low_speech + noise) / 2), 2),
     )
@@ -187,6 +187,10 @@ def generate_noises(count: int) -> Iterator[tuple[npt.NDArray[np.float32], int]]
         else:
             sound = white * (1 + np.sin(2 * np.pi * 4 * t))
         yield (0.1 * sound / max(float(np.abs(sound).max()), 1e-9)).astype(np.float32), rate
+
+
+def _stack_rows(rows: Sequence[tuple[float, float]]) -> npt.NDArray[np.float64]:
+    return np.array(rows, np.float64).reshape(-1, 2)
 
 
 def _find_other_texts(clips: Sequence[TrainingClip], index: int) -> Iterator[tuple[str, ...]]:

@@ -43,11 +43,11 @@ class _Source:
 def read_corpus(path: Path) -> list[TrainingClip]:
     """Return the clips of a folder or of a manifest, in its order.
 
-    A folder holds a `manifest.jsonl`, or audio files, each with its transcript beside it under the same stem: a plain text (`.txt`, `.lab`),
-    or a timed one (TextGrid, CTM, STM, SegLST or WhisperX-style JSON) whose segments become a clip each. A manifest is
-    JSONL, a line a clip: `audio` (relative to the manifest), `text` or `words`; `words` may be strings, or objects with
-    `word`, `start` and `end` in seconds. `kind` and `break_word` (from 0) may say what a clip is for when a model is
-    measured.
+    A folder holds a `manifest.jsonl`, or audio files, each with its transcript beside it under the same stem: a plain
+    text (`.txt`, `.lab`), or a timed one (TextGrid, CTM, STM, SegLST or WhisperX-style JSON) whose segments become a
+    clip each. A manifest is JSONL, a line a clip: `audio` (relative to the manifest), `text` or `words`; `words` may be
+    strings, or objects with `word`, `start` and `end` in seconds. `kind` and `break_word` (from 0) may say what a clip
+    is for when a model is measured.
 
     Raises:
         InputError: nothing is there, or a file, line or field is wrong; one sentence that names it.
@@ -161,10 +161,10 @@ def _cut_clips(source: _Source) -> Iterator[TrainingClip]:
     samples, rate = _read_audio(source.audio)
     if source.words:
         if source.times and source.times[-1][1] > len(samples) / rate + 0.1:
-            raise InputError(f"{source.audio}: lasts {len(samples) / rate:.2f} s, its words {source.times[-1][1]:.2f} s")
-        yield TrainingClip(
-            source.id, samples, rate, source.words, source.times, source.kind, source.break_word
-        )
+            raise InputError(
+                f"{source.audio}: lasts {len(samples) / rate:.2f} s, its words {source.times[-1][1]:.2f} s"
+            )
+        yield TrainingClip(source.id, samples, rate, source.words, source.times, source.kind, source.break_word)
         return
     for number, segment in enumerate(source.segments):
         timed = bool(segment.words) and all(w.start_s is not None and w.end_s is not None for w in segment.words)

@@ -63,7 +63,9 @@ def make_model(
     params = params or AlignerTraining()
     pronouncer = open_pronouncer(language)
     spared = list(clips[::_CALIBRATION_STEP]) if len(clips) >= _MIN_CLIPS_TO_SPARE else list(clips)
-    kept = [clip for i, clip in enumerate(clips) if i % _CALIBRATION_STEP] if len(clips) >= _MIN_CLIPS_TO_SPARE else clips
+    kept = (
+        [clip for i, clip in enumerate(clips) if i % _CALIBRATION_STEP] if len(clips) >= _MIN_CLIPS_TO_SPARE else clips
+    )
     model, report = train_aligner(kept, language, pronouncer, params, report_progress)
     if report.failed_last > report.used // 2:
         raise InputError(
@@ -76,7 +78,9 @@ def make_model(
     model = load_model(path)
     calibration, figures = calibrate_model(ClipAligner(model, pronouncer), spared)
     model.set_info(
-        calibrate(model.info, calibration, {"pronunciations": pronouncer.version, "clips": report.used, **(notes or {})})
+        calibrate(
+            model.info, calibration, {"pronunciations": pronouncer.version, "clips": report.used, **(notes or {})}
+        )
     )
     save_model(model, path)
     _write_report(folder / REPORT_FILE, model, report, figures, params)

@@ -19,9 +19,9 @@ from bystander.tasks.training.aligner_corpus import MANIFEST
 from bystander.tasks.training.aligner_texts import draw_break_texts, draw_texts
 
 SAMPLING_RATE = 16000
-LAG_S = 0.015
-"""How late words within running speech still are by the engine's times. No level shows it there: with this much, models
-trained on these times err by the same constant within speech as after silence."""
+LAG_S = {"en": -0.01, "zh": -0.02}
+"""How late (negative: early) words within running speech are by the engine's times. No level shows it there: with this
+much, models trained on these times err by the same constant within speech as after silence."""
 _PAUSE_S = 0.04
 _REACH_S = 0.12
 _LONG_GAP_S = 0.1
@@ -110,7 +110,7 @@ def _synthesise(
         for line in batch:
             _write_clip(folder, records[line.id], line, [replies[part, line.voice, line.seed] for part in line.parts])
         report_progress(f"{start + len(batch)} of {len(missing)} clips")
-    write_manifest(folder, [json.loads(records[line.id].read_text("utf-8")) for line in lines])
+    write_manifest(folder, language, [json.loads(records[line.id].read_text("utf-8")) for line in lines])
 
 
 def _write_clip(folder: Path, record: Path, line: _Line, replies: Sequence[SpeechReply | RowFault]) -> None:
@@ -134,7 +134,7 @@ def _write_clip(folder: Path, record: Path, line: _Line, replies: Sequence[Speec
     record.write_text(json.dumps(described, ensure_ascii=False) + "\n", "utf-8")
 
 
-def write_manifest(folder: Path, records: Sequence[dict[str, Any]]) -> None:
+def write_manifest(folder: Path, language: str, records: Sequence[dict[str, Any]]) -> None:
     """Write the manifest of synthesised clips, the engine's word times corrected by what can be heard.
 
     How late a word is by the engine's times differs from voice to voice. So the first word of what was spoken at once,
@@ -143,7 +143,9 @@ def write_manifest(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     lines = []
     for record in records:
         audio = _read_parts(folder / record["audio"], record["parts"])
-        corrected = [_correct_times(part, samples) for part, samples in zip(record["parts"], audio, strict=True)]
+        corrected = [
+            _correct_times(part, samples, LAG_S[language]) for part, samples in zip(record["parts"], audio, strict=True)
+        ]
         written = {key: record[key] for key in ("id", "audio", "voice", "kind")}
         written["break_word"] = sum(len(words) for words in corrected[:-1])
         written["words"] = [word for words in corrected for word in words]
@@ -159,11 +161,11 @@ def _read_parts(path: Path, parts: Sequence[dict[str, Any]]) -> list[Samples]:
     return [samples[start : start + length] for start, length in cuts]
 
 
-def _correct_times(part: dict[str, Any], samples: Samples) -> list[dict[str, Any]]:
+def _correct_times(part: dict[str, Any], samples: Samples, lag_s: float) -> list[dict[str, Any]]:
     sounding = find_sounding(samples, SAMPLING_RATE)
     starts: list[float] = []
     for number, word in enumerate(part["words"]):
-        start = max(word["start"] - LAG_S, 0.0)
+        start = max(word["start"] - lag_s, 0.0)
         heard = None
         if number == 0 and len(sounding):
             heard = float(sounding[0, 0])
@@ -175,7 +177,7 @@ def _correct_times(part: dict[str, Any], samples: Samples) -> list[dict[str, Any
         {
             "word": word["word"],
             "start": round(part["offset"] + start, 4),
-            "end": round(part["offset"] + min(max(word["end"] - LAG_S, start + 0.01), end), 4),
+            "end": round(part["offset"] + min(max(word["end"] - lag_s, start + 0.01), end), 4),
         }
         for word, start, end in zip(part["words"], starts, ends, strict=True)
     ]

@@ -24,7 +24,7 @@ _SILENCE_STATES = 5
 
 
 class AlignerTraining(Params):
-    """Settings of the training, after Kaldi's recipe of monophones (`train_mono.sh`), for corpora of minutes to hours."""
+    """Settings of the training, after Kaldi's recipe of monophones (`train_mono.sh`); minutes to hours of speech."""
 
     iterations: int = Field(25, ge=3, le=200)
     gaussians: int = Field(1000, ge=1, le=100_000)

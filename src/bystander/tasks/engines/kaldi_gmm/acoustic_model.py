@@ -47,14 +47,17 @@ class ModelInfo:
     """Where a model comes from: the language, its features, the accuracy that was measured, and notes for people."""
 
     language: str
-    features: FeatureSpec = FeatureSpec()
+    features: FeatureSpec = field(default_factory=FeatureSpec)
     calibration: Calibration = Calibration()
     notes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Mixtures:
-    """All Gaussians, those of one state together. `offsets[i]` is where state i begins; shapes (g,), (g, 39), (g, 39)."""
+    """All Gaussians, those of one state together; `offsets[i]` is where state i begins.
+
+    Shapes (states + 1,), (g,), (g, 39), (g, 39).
+    """
 
     offsets: npt.NDArray[np.int32]
     weights: Floats

@@ -1,4 +1,4 @@
-"""What an alignment model sees of a clip: mel cepstra with their slopes, and which frames are loud enough for speech."""
+"""What an alignment model sees of a clip: mel cepstra with their slopes, and which frames are loud enough."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _MEL_BANDS = 23
 _NOISE_SECONDS = 8
 _ACTIVE_RANGE_DB = 30.0
 """Frames this far below the loud ones (their 95th percentile) are not counted as speech."""
+_SOUNDING_RANGE_DB = 36.0
+"""The same for the differenced signal, below its loudest frame: `tasks.audio.speech_edges` measures onsets so."""
 
 Features = npt.NDArray[np.float32]
 """Shape (frames, 39), float32; frame i is centred on (i + 1/2) * 10 ms."""
@@ -42,10 +44,15 @@ class FeatureSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClipFeatures:
-    """Features of a clip, and which of its frames are active: loud enough to be speech, shape (frames,), bool."""
+    """Features of a clip, and what its level tells of each frame, shape (frames,), bool.
+
+    `active` frames are loud enough to be speech; `sounding` ones hold more than the background of a clean clip, weak
+    fricatives included (all of them where noise is loud).
+    """
 
     values: Features
     active: npt.NDArray[np.bool_]
+    sounding: npt.NDArray[np.bool_]
 
 
 def compute_features(samples: Samples, sampling_rate: int, spec: FeatureSpec) -> ClipFeatures | None:
@@ -66,16 +73,19 @@ def compute_features(samples: Samples, sampling_rate: int, spec: FeatureSpec) ->
     # A burst or a word in a long silence: the percentile then says nothing.
     loud = max(loud, float(power.max()) * 10 ** (-_ACTIVE_RANGE_DB / 20))
     active = power > loud * 10 ** (-_ACTIVE_RANGE_DB / 10)
+    # A first difference raises fricatives, whose onset is weak, against vowels.
+    change = np.mean(np.diff(audio, prepend=audio[0])[: frames * _FRAME].reshape(frames, _FRAME) ** 2, axis=1)
+    sounding = change > change.max() * 10 ** (-_SOUNDING_RANGE_DB / 10)
     audio = audio / np.sqrt(power[active].mean())
     noise = _make_noise()
     repeats = -(-len(audio) // len(noise))
     audio = audio + np.tile(noise, repeats)[: len(audio)] * 10 ** (spec.noise_db / 20)
     cepstra = _compute_cepstra(audio * 3000.0, spec)
-    active = np.pad(active, (0, max(0, len(cepstra) - frames)))[: len(cepstra)]
+    active, sounding = (np.pad(mask, (0, max(0, len(cepstra) - frames)))[: len(cepstra)] for mask in (active, sounding))
     cepstra = cepstra - cepstra[active].mean(axis=0)
     slopes = _differentiate(cepstra)
     values = np.hstack([cepstra, slopes, _differentiate(slopes)])
-    return ClipFeatures(np.ascontiguousarray(values, np.float32), active)
+    return ClipFeatures(np.ascontiguousarray(values, np.float32), active, sounding)
 
 
 @cache
@@ -111,5 +121,7 @@ def _load_fbank() -> Any:
     try:
         import kaldi_native_fbank
     except ImportError as exc:
-        raise EngineSetupError("the package kaldi_native_fbank is missing; run: pip install kaldi_native_fbank") from exc
+        raise EngineSetupError(
+            "the package kaldi_native_fbank is missing; run: pip install kaldi_native_fbank"
+        ) from exc
     return kaldi_native_fbank

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def _match_words(words: Sequence[Variants], spoken: Sequence[PhoneSpan]) -> tupl
     for step in reversed(reached[1:]):
         cuts.append(step[cuts[-1]])
     cuts.reverse()
-    return tuple(tuple(spoken[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True))
+    return tuple(tuple(spoken[a:b]) for a, b in pairwise(cuts))
 
 
 def _write_lexicon(model: AcousticModel, words: Sequence[Variants]) -> str:

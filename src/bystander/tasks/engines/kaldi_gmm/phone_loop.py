@@ -69,7 +69,9 @@ class StateScorer:
         good as the best of its five.
         """
         frames = len(scores)
-        emission = np.concatenate([scores[:, self._chains.reshape(-1)], scores[:, self._silence].max(axis=1, keepdims=True)], axis=1)
+        emission = np.concatenate(
+            [scores[:, self._chains.reshape(-1)], scores[:, self._silence].max(axis=1, keepdims=True)], axis=1
+        )
         phones = len(self._chains)
         best = np.full(3 * phones + 1, -np.inf)
         best[0 : 3 * phones : 3] = emission[0, 0 : 3 * phones : 3]
