@@ -3,8 +3,8 @@
 Both are in `src/bystander/tasks/engines/data`. Each language has a file of its own, since the digest of the English one
 is part of what identifies the engine, and so of what was cached.
 
-Usage: python scripts/make_kokoro_voices.py FOLDER [--language en|zh], where FOLDER is `package/voices` of the npm package
-kokoro-js 1.2.1 (Apache-2.0), one `<voice>.bin` each: 510 style rows of 256 float32, one row a number of tokens.
+Usage: python scripts/make_kokoro_voices.py FOLDER [--language en|zh], where FOLDER is `package/voices` of the npm
+package kokoro-js 1.2.1 (Apache-2.0), one `<voice>.bin` each: 510 style rows of 256 float32, one row a number of tokens.
 
 A voice's rows are of numerical rank 8, so that two factors in half precision reproduce them to about 1e-3 (values reach
 1): 28 voices fit into 340 KB, 8 into 100 KB. A file is the same whenever it is made from the same folder with the same

@@ -26,5 +26,5 @@ def test_a_build_is_written_as_published(tmp_path: Path) -> None:
 
 
 def test_what_is_no_build_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="neither a manifest.json of a build nor JSONL"):
+    with pytest.raises(BuildError, match="nor JSONL files of references"):
         CliRunner().invoke(app, ["export", "sid", str(tmp_path), "--to", str(tmp_path / "x")], catch_exceptions=False)
