@@ -27,6 +27,7 @@ MIN_DISK_BYTES = 4 << 30
 """Embedded models on disk while they are put together, and a small build."""
 
 _PACKAGES = {
+    "av": "av",
     "faster-whisper": "faster_whisper",
     "fsspec": "fsspec",
     "hibari-tts": "hibari",
@@ -35,14 +36,20 @@ _PACKAGES = {
     "onnxruntime": "onnxruntime",
     "openai": "openai",
     "pandas": "pandas",
+    "pocketsphinx": "pocketsphinx",
     "prefect": "prefect",
     "pyarrow": "pyarrow",
+    "pypinyin": "pypinyin",
     "soundfile": "soundfile",
     "soxr": "soxr",
+    "webrtcvad-wheels": "webrtcvad",
     "xllamacpp": "xllamacpp",
 }
 """Distribution to module. Prefect is not imported here: it takes seconds and is no engine's."""
-_OPTIONAL = {"s3fs": "stores on S3 (s3://...); pip install 'bystander[s3]'"}
+_OPTIONAL = {
+    "s3fs": "stores on S3 (s3://...); pip install 'bystander[s3]'",
+    "ten-vad": "the detector ten_vad; pip install 'bystander[ten-vad]'",
+}
 _ENGINE_PACKAGES = {
     "openai": ("openai",),
     "llama_cpp": ("xllamacpp", "openai"),
