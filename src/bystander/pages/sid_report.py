@@ -17,7 +17,7 @@ from bystander.pages.clips import MOST_AUDIO_BYTES, list_numbers, shorten_text
 from bystander.pages.page_templates import render_page
 from bystander.pages.word_waveform import draw_word_waveform
 from bystander.schemas.annotation_error import AnnotationError
-from bystander.schemas.sid import CATEGORIES
+from bystander.schemas.sid import CATEGORIES, SILENCE
 
 BREAK_TAG = "<break>"
 _TEXT_COLUMNS = ("text_with_break", "text", "context_text", "substance", "assistant_text", "fault", "source")
@@ -127,7 +127,9 @@ def _draw_counts(rows: pa.Table) -> list[Markup]:
         ("Licence", "licence"),
         ("Source", "source"),
     ):
-        counts = Counter(value for value in rows[name].to_pylist() if value is not None)
+        columns = zip(rows[name].to_pylist(), rows["category"].to_pylist(), strict=True)
+        # Silence comes from recordings, which are countless and shown by their turns.
+        counts = Counter(value for value, category in columns if value is not None and category != SILENCE)
         charts.append(draw_bars(title, dict(counts.most_common(12))))
     return [chart for chart in charts if chart]
 
@@ -199,7 +201,7 @@ def _describe_samples(rows: pa.Table) -> list[dict[str, Any]]:
                 "tagged": [part.strip() for part in (row["text_with_break"] or "").split(BREAK_TAG)]
                 if row["text_with_break"]
                 else [],
-                "numbers": list_numbers(row, _NUMBERS),
+                "numbers": list_numbers({**row, "break_time_s": break_s}, _NUMBERS),
             }
         )
     return described
