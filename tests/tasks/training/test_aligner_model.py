@@ -21,6 +21,7 @@ from bystander.tasks.engines.kaldi_gmm_aligner import KaldiGmmAligner
 from bystander.tasks.training.aligner_corpus import read_corpus
 from bystander.tasks.training.aligner_model import FinishedModel, make_model
 from bystander.tasks.training.aligner_training import AlignerTraining, TrainingClip
+from bystander.tasks.training.room_noise import add_room_noise
 
 SMALL = AlignerTraining(iterations=7, gaussians=200)
 
@@ -175,3 +176,14 @@ def test_a_folder_without_transcripts_is_refused(corpus: list[TrainingClip], tmp
         read_corpus(tmp_path)
     with pytest.raises(InputError, match="no such folder"):
         read_corpus(tmp_path / "none")
+
+
+def test_room_noise_is_the_clips_own_and_below_its_speech(corpus: list[TrainingClip]) -> None:
+    clip = corpus[0]
+    noisy = add_room_noise(clip.samples, clip.sampling_rate, clip.id)
+    noise = noisy - clip.samples
+    np.testing.assert_array_equal(noisy, add_room_noise(clip.samples, clip.sampling_rate, clip.id))
+    assert not np.array_equal(noisy, add_room_noise(clip.samples, clip.sampling_rate, "another"))
+    assert 0 < np.mean(noise**2) < np.mean(clip.samples**2)
+    silent = np.zeros(1000, np.float32)
+    np.testing.assert_array_equal(add_room_noise(silent, 16000, "x"), silent)

@@ -128,8 +128,8 @@ def calibrate_model(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> tupl
     """Return the bias and thresholds measured on clips, and the figures behind them.
 
     `min_score` lies two thirds of the way from what 99 in 100 right texts reach down to what 99 in 100 wrong ones do
-    not (real speech scores lower than synthesised), or at the former where they overlap; `min_speech_score` half way
-    between right texts and noise, likewise; a word may score `_WORD_MARGIN` below the worst right
+    not (real speech scores lower than synthesised), or at the former where they overlap; `min_speech_score` likewise
+    between right texts and what 95 in 100 noises do not reach; a word may score `_WORD_MARGIN` below the worst right
     one, as names and slips of the tongue do in real speech.
     """
     errors = [error for errors in measure_starts(aligner, clips).values() for error in errors]
@@ -138,13 +138,13 @@ def calibrate_model(aligner: ClipAligner, clips: Sequence[TrainingClip]) -> tupl
         return Calibration(), {}
     low = float(np.percentile(scores.right[:, 0], 1))
     wrong = float(np.percentile(scores.wrong[:, 0], 99)) if len(scores.wrong) else low - 1
-    noise = float(np.percentile(scores.noise[:, 1], 99)) if len(scores.noise) else -np.inf
+    noise = float(np.percentile(scores.noise[:, 1], 95)) if len(scores.noise) else -np.inf
     low_speech = float(np.percentile(scores.right[:, 1], 1))
     calibration = Calibration(
         bias_s=round(float(np.median(errors)), 4) if errors else 0.0,
         min_score=round(min(low, (low + 2 * wrong) / 3), 2),
         min_word_score=round(float(scores.words.min()) - _WORD_MARGIN, 2) if len(scores.words) else -1e9,
-        min_speech_score=round(min(low_speech, (low_speech + noise) / 2), 2),
+        min_speech_score=round(min(low_speech, (low_speech + 2 * noise) / 3), 2),
     )
     notes: dict[str, Any] = {"rates": rate_decisions(scores, calibration)}
     if errors:

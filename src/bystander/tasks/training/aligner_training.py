@@ -12,6 +12,7 @@ from pydantic import Field
 
 from bystander.schemas.engines import Samples
 from bystander.schemas.errors import InputError
+from bystander.schemas.identity import make_rng
 from bystander.schemas.stages import Params
 from bystander.tasks.engines.kaldi_gmm.acoustic_model import DIM, SILENCE, AcousticModel, ModelInfo
 from bystander.tasks.engines.kaldi_gmm.features import FRAME_SHIFT_S, Features, FeatureSpec, compute_features
@@ -19,6 +20,7 @@ from bystander.tasks.engines.kaldi_gmm.kaldi_library import KALDI_LOCK, load_kal
 from bystander.tasks.engines.kaldi_gmm.path_search import compile_graph, count_least_frames, find_transitions
 from bystander.tasks.engines.kaldi_gmm.pronunciations import PronouncedWord, Pronouncer
 from bystander.tasks.training.mixture_splits import split_mixtures
+from bystander.tasks.training.room_noise import add_room_noise
 
 _SILENCE_STATES = 5
 
@@ -31,6 +33,8 @@ class AlignerTraining(Params):
     """In all states together, reached five iterations before the end."""
     beam: float = Field(10.0, gt=0)
     retry_beam: float = Field(200.0, gt=0)
+    noisy_share: float = Field(0.25, ge=0, le=1)
+    """Of the clips, those that get steady noise under them (`room_noise`); 0 where the corpus is noisy itself."""
     features: FeatureSpec = FeatureSpec()
 
 
@@ -125,7 +129,9 @@ def _prepare(
     for clip in clips:
         pronounced = pronouncer.pronounce(clip.words)
         known = [word for word in pronounced if word is not None]
-        features = compute_features(clip.samples, clip.sampling_rate, params.features)
+        noisy = make_rng(0, clip.id, "aligner_noisy").random() < params.noisy_share
+        samples = add_room_noise(clip.samples, clip.sampling_rate, clip.id) if noisy else clip.samples
+        features = compute_features(samples, clip.sampling_rate, params.features)
         if not known or len(known) < len(pronounced):
             left_out[clip.id] = f"not all of its words can be pronounced: {' '.join(clip.words)[:60]!r}"
         elif clip.times is not None and len(clip.times) != len(clip.words):
