@@ -51,7 +51,7 @@ demo-sid: setup
 
 test: setup-dev
 	$(BIN)/bystander models fetch $(TEST_MODELS)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: setup-dev
 	$(BIN)/bystander models fetch $(TEST_MODELS) $(DEMO_MODELS)
