@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,19 +52,23 @@ def build_sid(config: SidConfig) -> Built:
     return Built(Path(outcome.location), outcome, heard)
 
 
-def write_talk(folder: Path, name: str = "talk", start_s: float = 0.0) -> Path:
-    """Write a two-channel recording of TALK in the fake engine's voices, with a SegLST transcript beside it."""
+POLITE_TALK = tuple((channel, text, at_s + (5.5 if channel else 0.0)) for channel, text, at_s in TALK[:4])
+"""The same, but nobody talks while the other does."""
+
+
+def write_talk(folder: Path, name: str = "talk", talk: Sequence[tuple[int, str, float]] = TALK) -> Path:
+    """Write a two-channel recording of a talk in the fake engine's voices, with a SegLST transcript beside it."""
     engine = open_speech_engine(FakeSpeechConfig(), lambda model: Path(model))
     voices = [voice.id for voice in engine.voices]
-    requests = [SpeechRequest(text, voices[channel], seed=1) for channel, text, _ in TALK]
+    requests = [SpeechRequest(text, voices[channel], seed=1) for channel, text, _ in talk]
     clips = [clip for clip in engine.synthesise(requests) if isinstance(clip, SpeechReply)]
     rate = clips[0].sampling_rate
-    ends = [round((start_s + at_s) * rate) + len(clip.samples) for (_, _, at_s), clip in zip(TALK, clips, strict=True)]
+    ends = [round(at_s * rate) + len(clip.samples) for (_, _, at_s), clip in zip(talk, clips, strict=True)]
     length = max(ends) + rate
     samples = np.random.default_rng(0).normal(0, 3e-4, (length, 2)).astype(np.float32)
     segments = []
-    for (channel, text, at_s), clip in zip(TALK, clips, strict=True):
-        first = round((start_s + at_s) * rate)
+    for (channel, text, at_s), clip in zip(talk, clips, strict=True):
+        first = round(at_s * rate)
         samples[first : first + len(clip.samples), channel] += clip.samples
         end_s = (first + len(clip.samples)) / rate
         speaker = "AB"[channel]

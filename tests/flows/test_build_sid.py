@@ -13,7 +13,7 @@ from bystander.schemas.sid_config import SidTrainConfig
 from bystander.storage.sid_invariants import BREAK_TAG
 from bystander.storage.verify_build import verify_build
 from bystander.tasks.engines.fake_speech import MARGIN_S
-from sid_builds import QUOTAS, TALK, build_sid, make_sid_config, write_talk
+from sid_builds import POLITE_TALK, QUOTAS, TALK, build_sid, make_sid_config, write_talk
 from tpi_builds import Built
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -153,6 +153,24 @@ def test_rejects_of_recordings_name_their_audio_and_do_not_hold_it(natural: Buil
     table = pq.read_table(natural.folder / "rejects/decode_recordings.parquet")
     assert "audio_files" in table.schema.names
     assert all(files for files in table["audio_files"].to_pylist())
+
+
+def test_a_recording_without_overlap_is_a_reject_of_a_whole_build(store: Path, tmp_path: Path) -> None:
+    write_talk(tmp_path, "talk")
+    write_talk(tmp_path, "polite", POLITE_TALK)
+    fields = {"targets__per_language": None, "targets__languages": ["en"], "targets__noise": 1}
+    built = build_sid(make_sid_config(store, build="polite", recordings__path=str(tmp_path), **fields))
+    assert verify_build(built.folder) == []
+    rejects = built.read_rejects("find_turns")
+    assert [(row["source"], row["reject_reason"]) for row in rejects] == [("polite.wav", "no_overlap")]
+    assert rejects[0]["audio"]["bytes"] is None
+    assert rejects[0]["audio"]["path"]
+    assert rejects[0]["transcript_source"] == "seglst"
+
+
+def test_a_language_that_cannot_be_tagged_is_refused_at_once(tmp_path: Path, talks: Path) -> None:
+    with pytest.raises(ConfigError, match="klingon"):
+        build_sid(make_sid_config(tmp_path, recordings__path=str(talks), recordings__language="klingon"))
 
 
 def test_conversations_fill_up_what_recordings_leave_open(store: Path, talks: Path) -> None:

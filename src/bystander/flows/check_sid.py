@@ -14,6 +14,7 @@ from bystander.schemas.engine_configs import EngineConfig, OpenAiTextConfig
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SID_ROLES, ByLanguageAlignerConfig
+from bystander.schemas.text_tasks import SID_LANGUAGES
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recording_files import check_recordings
 from bystander.tasks.stages.plan_noise import plan_noise
@@ -32,6 +33,11 @@ def check_sid_build(config: SidConfig) -> None:
         UserError: names the first thing that is wrong.
     """
     load_rubrics(config.prompts)
+    if config.recordings.path is not None and config.recordings.language not in SID_LANGUAGES:
+        raise ConfigError(
+            f"recordings.language: {config.recordings.language!r} cannot be tagged; there are prompts for "
+            f"{', '.join(SID_LANGUAGES)}"
+        )
     _check_sources(config)
     plan_noise(config.targets.noise, config.noise, config.seed)
     check_store(config.store)

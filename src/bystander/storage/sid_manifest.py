@@ -9,7 +9,8 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from bystander.schemas.annotation_error import AnnotationError
-from bystander.storage.build_manifest import ManifestBase, read_manifest_as
+from bystander.schemas.errors import BuildError
+from bystander.storage.build_manifest import MANIFEST_NAME, ManifestBase, read_build_kind, read_manifest_as
 from bystander.storage.filesystem import Store
 
 SidKind = Literal["sid_bench", "sid_train"]
@@ -128,4 +129,7 @@ def read_sid_manifest(store: Store) -> SidManifest:
     Raises:
         BuildError: there is none, or it is not a manifest of this format.
     """
+    kind = read_build_kind(store)
+    if not kind.startswith("sid"):
+        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is of a TPI build ({kind}); a SID build is asked for")
     return read_manifest_as(SidManifest, store)

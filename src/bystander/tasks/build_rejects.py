@@ -91,9 +91,7 @@ def write_rejects(
             target,
             f"rejects/{counts.stage}.parquet",
             reject_schema(get_stage(counts.stage).reads),
-            map(_drop_audio, runs.rejects(counts.stage, source))
-            if counts.stage in without_audio
-            else runs.rejects(counts.stage, source),
+            _fit_rejects(runs.rejects(counts.stage, source), counts.stage, counts.stage in without_audio),
             sampling_rate,
         )
         for counts in stages
@@ -112,6 +110,18 @@ def write_rejects(
         else:
             target.remove(info.file)
     return files, stages
+
+
+def _fit_rejects(tables: Iterator[pa.Table], stage: str, without_audio: bool) -> Iterator[pa.Table]:
+    """Yield rejects with the schema that their stage states.
+
+    A column may have come from an earlier layer, where it could still be null: then its type is the same and its field
+    is not.
+    """
+    schema = reject_schema(get_stage(stage).reads)
+    for table in tables:
+        rows = _drop_audio(table) if without_audio else table
+        yield pa.Table.from_arrays([rows[name] for name in schema.names], schema=schema)
 
 
 def _drop_audio(rows: pa.Table) -> pa.Table:
