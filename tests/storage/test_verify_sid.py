@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from bystander.schemas.errors import BuildError
 from bystander.schemas.sid import BEGINNING, MIDDLE, NOISE, SILENCE, UNINTERRUPTED
 from bystander.storage.build_manifest import BuildManifest, read_build_kind, read_manifest
+from bystander.storage.filesystem import open_store
 from bystander.storage.sid_manifest import SidQuota, read_sid_manifest
 from bystander.storage.verify_build import verify_build
 from sid_rows import make_sid_row, make_sid_rows, write_sid_build
@@ -105,3 +107,9 @@ def test_a_flipped_byte_and_a_missing_file_are_found(tmp_path: Path) -> None:
     found = [str(finding) for finding in verify_build(tmp_path)]
     assert "report.html: is missing." in found
     assert any(text.startswith(f"{SHARD}: has checksum ") for text in found)
+
+
+def test_a_tpi_build_is_no_sid_build(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"kind": "tpi_bench"}', "utf-8")
+    with pytest.raises(BuildError, match="is of a TPI build"):
+        read_sid_manifest(open_store(tmp_path))

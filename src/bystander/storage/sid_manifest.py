@@ -130,6 +130,6 @@ def read_sid_manifest(store: Store) -> SidManifest:
         BuildError: there is none, or it is not a manifest of this format.
     """
     kind = read_build_kind(store)
-    if not kind.startswith("sid"):
+    if kind.startswith("tpi"):
         raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is of a TPI build ({kind}); a SID build is asked for")
     return read_manifest_as(SidManifest, store)
