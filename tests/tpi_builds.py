@@ -18,7 +18,7 @@ from bystander.schemas.starter_queries import load_starter_queries
 from bystander.storage.stage_results import StageResult
 
 if TYPE_CHECKING:
-    from bystander.flows.tpi_build import BuildOutcome
+    from bystander.flows.tpi_build import TpiOutcome
 
 ROWS = 30
 GOOD_QUERIES = 60
@@ -107,7 +107,7 @@ def _list_overrides(store: Path, queries: Path, fields: dict[str, Any]) -> dict[
     return {"store": str(store), "queries.path": str(queries), "report_rows": 2, **given}
 
 
-def _run(flow: Callable[[Any], BuildOutcome], config: TpiConfig) -> Built:
+def _run(flow: Callable[[Any], TpiOutcome], config: TpiConfig) -> Built:
     heard = Recorder()
     with listening(heard):
         outcome = flow(config)

@@ -10,7 +10,7 @@ import pytest
 
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.sid_config import SidTrainConfig
-from bystander.storage.sid_invariants import BREAK_TAG
+from bystander.schemas.text_tasks import BREAK_TAG
 from bystander.storage.verify_build import verify_build
 from bystander.tasks.engines.fake_speech import MARGIN_S
 from sid_builds import POLITE_TALK, QUOTAS, TALK, build_sid, make_sid_config, write_talk
@@ -96,7 +96,12 @@ def test_no_annotating_stage_reads_what_is_known_of_a_turn() -> None:
         assert not [column for column in stage.uses if column.startswith("true_")], name
 
 
-def test_a_second_run_does_nothing(bench: Built, store: Path) -> None:
+def test_a_second_run_does_nothing(bench: Built, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("what was cut is cut again")
+
+    monkeypatch.setattr("bystander.flows.sid_harvest.cut_silences", refuse)
+    monkeypatch.setattr("bystander.flows.sid_harvest.iterate_turns", refuse)
     again = build_sid(make_sid_config(store, build="bench"))
     assert again.heard.made == Counter()
     assert again.outcome.manifest == bench.outcome.manifest

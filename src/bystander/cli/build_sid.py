@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from bystander.cli.build_options import Config, Name, Out, RequireAll, Seed, Set, Workers, run_build
+from bystander.cli.overrides import gather_overrides
 
 if TYPE_CHECKING:
     from bystander.flows.sid_build import SidOutcome
@@ -72,7 +73,6 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
         set_: Set = None,
     ) -> None:
         from bystander.flows.check_sid import check_sid_build
-        from bystander.schemas.config import parse_override
         from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig, load_sid_config
 
         given = {
@@ -87,8 +87,7 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
             "build": name,
             "workers": workers,
         }
-        overrides: dict[str, Any] = dict(parse_override(text) for text in set_ or [])
-        overrides |= {key: value for key, value in given.items() if value is not None}
+        overrides = gather_overrides(set_, given)
         if natural:
             overrides["targets.per_language"] = None
         if kind == "bench":

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bystander.cli.build_options import Config, Name, Out, RequireAll, Seed, Set, Workers, run_build
+from bystander.cli.overrides import gather_overrides
 
 if TYPE_CHECKING:
-    from bystander.flows.tpi_build import BuildOutcome
+    from bystander.flows.tpi_build import TpiOutcome
 
 _Profile = Annotated[
     str,
@@ -71,7 +72,7 @@ def build_tpi_train(
     overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
     settings = resize(load_config(profile, config or (), overrides), rows, hard_negatives)
 
-    def run() -> BuildOutcome:
+    def run() -> TpiOutcome:
         from bystander.flows.build_tpi_train import run_build_tpi_train
 
         return run_build_tpi_train(settings)
@@ -107,7 +108,7 @@ def build_tpi_bench(
     overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
     settings = resize(load_bench_config(profile, config or (), overrides), rows, one_speaker)
 
-    def run() -> BuildOutcome:
+    def run() -> TpiOutcome:
         from bystander.flows.build_tpi_bench import run_build_tpi_bench
 
         return run_build_tpi_bench(settings)
@@ -126,9 +127,6 @@ def _lay_over(
     workers: int | None,
 ) -> dict[str, Any]:
     """Return the fields that options give, over those of `--set`."""
-    from bystander.schemas.config import parse_override
-
-    overrides: dict[str, Any] = dict(parse_override(text) for text in set_ or [])
     given = {
         "queries.path": queries,
         "queries.text_column": text_column,
@@ -138,4 +136,4 @@ def _lay_over(
         "build": name,
         "workers": workers,
     }
-    return overrides | {key: value for key, value in given.items() if value is not None}
+    return gather_overrides(set_, given)

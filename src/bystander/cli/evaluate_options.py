@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -28,19 +28,6 @@ Name = Annotated[
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Partitions in work at once. Changes the speed, never a score.")
 ]
-
-
-def gather_overrides(set_: Sequence[str] | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `--set`, and over them those of other options that were given, i.e. are not None.
-
-    Raises:
-        ConfigError: a field is not written as name=value.
-    """
-    from bystander.schemas.config import parse_override
-
-    overrides = dict(parse_override(text) for text in set_ or [])
-    overrides.update({key: value for key, value in given.items() if value is not None})
-    return overrides
 
 
 def parse_raters(system: Sequence[str] | None, judge: Sequence[str] | None) -> dict[str, dict[str, Any]]:

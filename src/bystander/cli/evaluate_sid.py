@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bystander.cli.evaluate_options import Name, Out, Seed, Workers, gather_overrides, name_once, run_and_show
+from bystander.cli.evaluate_options import Name, Out, Seed, Workers, name_once, run_and_show
+from bystander.cli.overrides import gather_overrides
 
 
 def evaluate_sid(

@@ -13,10 +13,10 @@ from bystander.cli.evaluate_options import (
     Out,
     Seed,
     Workers,
-    gather_overrides,
     parse_raters,
     run_and_show,
 )
+from bystander.cli.overrides import gather_overrides
 
 
 def evaluate_tpi(

@@ -14,7 +14,7 @@ from prefect import flow
 from bystander.flows.flow_runs import run_flow
 from bystander.flows.harvest import Harvest
 from bystander.flows.prefect_listener import PrefectListener
-from bystander.flows.tpi_build import BuildOutcome, TpiBuild, run_tpi_build
+from bystander.flows.tpi_build import TpiBuild, TpiOutcome, run_tpi_build
 from bystander.flows.tpi_harvest import RowHarvest
 from bystander.schemas.config import TpiBenchConfig
 from bystander.schemas.identity import digest_json
@@ -34,7 +34,7 @@ _TRANSCRIPT = pa.schema([VOICED.field(n) for n in ("id", "primary_complete", "pr
 
 
 @flow(name="build-tpi-bench", flow_run_name="{config.dataset}-seed-{config.seed}", validate_parameters=True)
-def build_tpi_bench(config: TpiBenchConfig) -> BuildOutcome:
+def build_tpi_bench(config: TpiBenchConfig) -> TpiOutcome:
     """Build TPI-Bench as configured, going on from whatever an earlier run finished.
 
     Raises:
@@ -44,7 +44,7 @@ def build_tpi_bench(config: TpiBenchConfig) -> BuildOutcome:
     return run_tpi_build(_BenchBuild, config)
 
 
-def run_build_tpi_bench(config: TpiBenchConfig) -> BuildOutcome:
+def run_build_tpi_bench(config: TpiBenchConfig) -> TpiOutcome:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
     return run_flow(build_tpi_bench, config, config.workers, f"dataset:{config.dataset}")
 

@@ -11,7 +11,7 @@ from prefect import flow
 
 from bystander.flows.flow_runs import run_flow
 from bystander.flows.prefect_listener import PrefectListener
-from bystander.flows.tpi_build import BuildOutcome, TpiBuild, run_tpi_build
+from bystander.flows.tpi_build import TpiBuild, TpiOutcome, run_tpi_build
 from bystander.schemas.config import TpiTrainConfig
 from bystander.schemas.tpi import CHECKED, VOICED
 from bystander.storage.build_manifest import BuildKind
@@ -23,7 +23,7 @@ from bystander.tasks.stages.select_quotas import Missing, Selection, find_missin
 
 
 @flow(name="build-tpi-train", flow_run_name="{config.dataset}-seed-{config.seed}", validate_parameters=True)
-def build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
+def build_tpi_train(config: TpiTrainConfig) -> TpiOutcome:
     """Build TPI-Train as configured, going on from whatever an earlier run finished.
 
     Raises:
@@ -33,7 +33,7 @@ def build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
     return run_tpi_build(_TrainBuild, config)
 
 
-def run_build_tpi_train(config: TpiTrainConfig) -> BuildOutcome:
+def run_build_tpi_train(config: TpiTrainConfig) -> TpiOutcome:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
     return run_flow(build_tpi_train, config, config.workers, f"dataset:{config.dataset}")
 

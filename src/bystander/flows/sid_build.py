@@ -3,48 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from bystander.flows.build_runs import BuildOutcome, run_build
 from bystander.flows.build_summary import describe_rejects
 from bystander.flows.check_sid import check_opened_sid_engines, check_sid_build
-from bystander.flows.flow_runs import run_with_repairs
-from bystander.flows.harvest import Harvest
-from bystander.flows.listeners import current_listener
+from bystander.flows.harvest import Harvest, store_bases
 from bystander.flows.partition_stream import Journey
 from bystander.flows.prefect_listener import PrefectListener
-from bystander.flows.sid_harvest import NoiseHarvest, RecordingHarvest, TurnHarvest, cut_partition
+from bystander.flows.sid_harvest import (
+    NoiseHarvest,
+    RecordingHarvest,
+    TurnHarvest,
+    cut_partition,
+    cut_planned_silences,
+)
 from bystander.flows.sid_summary import list_sid_quotas, summarise_sid
 from bystander.schemas.errors import BuildError
-from bystander.schemas.sid import NOISE, NOISE_PLAN, PLACED, RAW_RECORDING, SILENCE
+from bystander.schemas.sid import NOISE, PLACED, RAW_RECORDING, SILENCE
 from bystander.schemas.sid_config import SidConfig
-from bystander.storage.build_lock import lock_build
 from bystander.storage.part_use import record_part_use
-from bystander.storage.parts import read_partition_columns
+from bystander.storage.parts import Partition, read_partition_columns
 from bystander.storage.recording_files import read_recordings
 from bystander.storage.sid_manifest import SidKind, SidManifest
 from bystander.tasks.build_rejects import SetAside, StageRuns
-from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
+from bystander.tasks.environment import StageEnvironment, StageJob
 from bystander.tasks.publish_sid import SELECTION, SidRows, digest_sid_content, find_published_sid, publish_sid
 from bystander.tasks.stages import CONVERSATION_STAGES, NOISE_STAGES, RECORDING_STAGES, TURN_STAGES
 from bystander.tasks.stages.plan_conversations import Stratum, plan_conversations, size_conversations
 from bystander.tasks.stages.plan_noise import plan_noise, read_noise_plan
-from bystander.tasks.stages.plan_silence import SILENCE_COLUMNS, Silence, cut_silences, list_silences, plan_silences
+from bystander.tasks.stages.plan_silence import SILENCE_COLUMNS, Silence, SilencePlan, list_silences, plan_silences
 from bystander.tasks.stages.select_sid import SidSelection, select_sid
 
 _NOISE_ROUNDS = 3
 """Times that clips without speech are planned, where some are refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class SidOutcome:
-    """A finished build: where it is, its manifest, and what a person wants to hear of it, a sentence a line."""
-
-    location: str
-    manifest: SidManifest
-    summary: tuple[str, ...]
+SidOutcome = BuildOutcome[SidManifest]
 
 
 class SidBuild:
@@ -105,7 +102,7 @@ class SidBuild:
                 self.split,
             )
         location = store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
-        return SidOutcome(
+        return BuildOutcome(
             location, manifest, summarise_sid(manifest, location, self.waves, self.environment.call_counts())
         )
 
@@ -118,15 +115,7 @@ class SidBuild:
             return
         self.listener.on_phase("reading recordings")
         raw = pa.concat_tables([RAW_RECORDING.empty_table(), *read_recordings(self.config.recordings)])
-        journeys = self.recordings.grow(
-            raw,
-            "recordings",
-            self.environment,
-            self.listener,
-            self.config.partition_recordings,
-            self.config.workers,
-        )
-        self._annotate_turns(journeys)
+        self._annotate_turns(self._grow(self.recordings, raw, "recordings", self.config.partition_recordings))
 
     def _make_conversations(self) -> None:
         """Script and speak conversations, wave by wave, until the quotas are met that recordings left open."""
@@ -138,15 +127,10 @@ class SidBuild:
             self._drawn.update(wanted)
             self.waves += 1
             self.listener.on_phase(f"wave {self.waves}: {len(plan)} conversations")
-            journeys = self.conversations.grow(
-                plan,
-                f"wave{self.waves}",
-                self.environment,
-                self.listener,
-                self.config.partition_rows,
-                self.config.workers,
-            )
-            self._annotate_turns(journeys)
+            self._annotate_turns(self._grow(self.conversations, plan, f"wave{self.waves}", self.config.partition_rows))
+
+    def _grow(self, harvest: Harvest, rows: pa.Table, name: str, partition_rows: int) -> list[Journey]:
+        return harvest.grow(rows, name, self.environment, self.listener, partition_rows, self.config.workers)
 
     def _annotate_turns(self, recordings: Sequence[Journey]) -> None:
         """Cut the turns of finished recordings and send them through the annotation."""
@@ -169,47 +153,36 @@ class SidBuild:
         """Make clips of silence and noise, again where some are refused."""
         targets = self.config.targets
         self.listener.on_phase("making clips without speech")
-        silences = self._list_silences()
+        silences = self._list_silences() if targets.silence else []
         tried: set[str] = set()
         for round_number in range(_NOISE_ROUNDS):
             made = Counter(self.noise.summary()["category"].to_pylist())
-            plan = pa.concat_tables(
-                [
-                    self._plan_silences(silences, targets.silence - made[SILENCE]),
-                    self._plan_noise(targets.noise - made[NOISE], tried),
-                ]
+            plans = plan_silences(
+                silences, max(0, targets.silence - made[SILENCE]), self.config.stages.make_noise_clips, self.config.seed
             )
-            if not len(plan):
+            noise = read_noise_plan(
+                plan_noise(max(0, targets.noise - made[NOISE]), self.config.noise, self.config.seed, tried)
+            )
+            if not plans and not len(noise):
                 return
-            tried.update(plan["id"].to_pylist())
-            self.noise.grow(
-                plan,
-                f"noise{round_number}",
-                self.environment,
-                self.listener,
-                self.config.partition_rows,
-                self.config.workers,
-            )
+            silences = _list_untouched(silences, plans)
+            tried.update(noise["id"].to_pylist())
+            rows = self.config.partition_rows
+            partitions = cut_planned_silences(
+                plans, self._all_recordings, f"silence{round_number}", self.environment, rows
+            ) | store_bases(noise, f"noise{round_number}", self.environment, rows)
+            self.noise.grow_partitions(partitions, self.environment, self.listener, self.config.workers)
 
     def _list_silences(self) -> list[Silence]:
-        return [silence for table in self._read_recordings(SILENCE_COLUMNS) for silence in list_silences(table)]
+        return [
+            silence
+            for partition in self._all_recordings
+            for silence in list_silences(read_partition_columns(self.environment.store, partition, SILENCE_COLUMNS))
+        ]
 
-    def _plan_silences(self, silences: list[Silence], count: int) -> pa.Table:
-        """Return plans of so many more silence clips; `silences` keeps what they leave."""
-        plans = plan_silences(silences, max(0, count), self.config.stages.make_noise_clips, self.config.seed)
-        if not plans:
-            return NOISE_PLAN.empty_table()
-        used = {piece for plan in plans for piece in plan.pieces}
-        touched = {(piece.recording_id, piece.channel, piece.start_s) for piece in used}
-        silences[:] = [s for s in silences if (s.recording_id, s.channel, s.start_s) not in touched]
-        return cut_silences(plans, self._read_recordings(["recording_id", "audio"]))
-
-    def _read_recordings(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        for journey in (*self.recordings.journeys, *self.conversations.journeys):
-            yield read_partition_columns(self.environment.store, journey.partition, columns)
-
-    def _plan_noise(self, count: int, tried: set[str]) -> pa.Table:
-        return read_noise_plan(plan_noise(max(0, count), self.config.noise, self.config.seed, tried))
+    @property
+    def _all_recordings(self) -> list[Partition]:
+        return [journey.partition for journey in (*self.recordings.journeys, *self.conversations.journeys)]
 
     def _select(self) -> SidSelection:
         turns, noise = self.turns.summary(), self.noise.summary()
@@ -258,6 +231,12 @@ class SidBuild:
         )
 
 
+def _list_untouched(silences: Sequence[Silence], plans: Sequence[SilencePlan]) -> list[Silence]:
+    """Return the stretches that no plan has taken anything of."""
+    touched = {(piece.recording_id, piece.channel, piece.start_s) for plan in plans for piece in plan.pieces}
+    return [one for one in silences if (one.recording_id, one.channel, one.start_s) not in touched]
+
+
 def run_sid_build(config: SidConfig, kind: SidKind, split: str) -> SidOutcome:
     """Check a configuration, and make its build inside a Prefect flow.
 
@@ -266,17 +245,9 @@ def run_sid_build(config: SidConfig, kind: SidKind, split: str) -> SidOutcome:
         BuildError: there is not a single row to publish, or another process is making this build.
     """
     check_sid_build(config)
-    listener = PrefectListener(current_listener(), config.dataset)
-    environment = open_environment(StageJob.of_sid(config))
 
-    def build_once() -> SidOutcome:
-        outcome = SidBuild(config, environment, listener, left_out, kind, split).run()
-        listener.publish(outcome.manifest, outcome.summary, outcome.location)
-        return outcome
-
-    try:
+    def prepare(environment: StageEnvironment) -> Callable[[PrefectListener], SidOutcome]:
         left_out = check_opened_sid_engines(config, environment)
-        with lock_build(environment.store, config.dataset, config.build_name):
-            return run_with_repairs(build_once, environment.store, listener, "rebuilding a damaged part")
-    finally:
-        close_environments()
+        return lambda listener: SidBuild(config, environment, listener, left_out, kind, split).run()
+
+    return run_build(config, StageJob.of_sid(config), prepare)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -15,6 +15,8 @@ from bystander.storage.cut_records import find_cuts, remember_cuts
 from bystander.storage.parts import Partition, PartRef, read_partition_columns
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages.cut_turns import VERSION, iterate_turns
+from bystander.tasks.stages.plan_silence import VERSION as SILENCE_VERSION
+from bystander.tasks.stages.plan_silence import SilencePlan, cut_silences
 
 
 class RecordingHarvest(Harvest):
@@ -55,6 +57,37 @@ def cut_partition(
         ]
         remember_cuts(store, key, refs)
     return {f"{name}-turns-{number:05d}": Partition(ref) for number, ref in enumerate(refs)}
+
+
+def cut_planned_silences(
+    plans: Sequence[SilencePlan],
+    recordings: Sequence[Partition],
+    name: str,
+    environment: StageEnvironment,
+    partition_rows: int,
+) -> dict[str, Partition]:
+    """Return planned silence clips as stored partitions of NOISE_PLAN, cut now or found from an earlier run."""
+    if not plans:
+        return {}
+    store = environment.store
+    described = [[plan.id, [[piece.key, piece.end_s] for piece in plan.pieces]] for plan in plans]
+    key = digest_json([SILENCE_VERSION, described, [one.digest() for one in recordings], partition_rows])
+    refs = find_cuts(store, key)
+    if refs is None:
+        wanted = {piece.recording_id for plan in plans for piece in plan.pieces}
+        refs = _store(cut_silences(plans, _read_wanted(recordings, wanted, environment)), environment, partition_rows)
+        remember_cuts(store, key, refs)
+    return {f"{name}-{number:05d}": Partition(ref) for number, ref in enumerate(refs)}
+
+
+def _read_wanted(
+    recordings: Sequence[Partition], wanted: set[str], environment: StageEnvironment
+) -> Iterator[pa.Table]:
+    """Yield id and audio of the partitions that hold a recording wanted."""
+    for partition in recordings:
+        ids = read_partition_columns(environment.store, partition, ["recording_id"])["recording_id"].to_pylist()
+        if wanted & set(ids):
+            yield read_partition_columns(environment.store, partition, ["recording_id", "audio"])
 
 
 def _store(table: pa.Table, environment: StageEnvironment, partition_rows: int) -> list[PartRef]:

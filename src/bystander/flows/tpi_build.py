@@ -5,30 +5,27 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bystander.flows.build_runs import BuildOutcome, run_build
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
 from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build
-from bystander.flows.flow_runs import run_with_repairs
 from bystander.flows.harvest import Harvest
-from bystander.flows.listeners import current_listener
 from bystander.flows.prefect_listener import PrefectListener
 from bystander.flows.tpi_harvest import QueryHarvest, RowHarvest
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.errors import BuildError, InputError
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
-from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import BuildKind, BuildManifest
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
 from bystander.storage.query_files import read_queries
 from bystander.tasks.build_rejects import StageRuns
-from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
+from bystander.tasks.environment import StageEnvironment, StageJob
 from bystander.tasks.publish_tpi import TpiRows, digest_content, find_published, publish_tpi
 from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, list_stages_needed
 from bystander.tasks.stages.plan_candidates import (
@@ -45,13 +42,7 @@ from bystander.tasks.stages.strata import choose_scenarios
 Config = TypeVar("Config", bound=TpiConfig)
 
 
-@dataclass(frozen=True, slots=True)
-class BuildOutcome:
-    """A finished build: where it is, its manifest, and what a person wants to hear of it, a sentence a line."""
-
-    location: str
-    manifest: BuildManifest
-    summary: tuple[str, ...]
+TpiOutcome = BuildOutcome[BuildManifest]
 
 
 class TpiBuild(ABC, Generic[Config]):
@@ -97,7 +88,7 @@ class TpiBuild(ABC, Generic[Config]):
         """The harvest of finished two-speaker rows."""
         return self.rows
 
-    def run(self) -> BuildOutcome:
+    def run(self) -> TpiOutcome:
         """Harvest, then publish what was selected."""
         self._read_queries()
         selection = self.harvest()
@@ -182,7 +173,7 @@ class TpiBuild(ABC, Generic[Config]):
 
 def run_tpi_build(
     make: Callable[[Config, StageEnvironment, PrefectListener], TpiBuild[Config]], config: Config
-) -> BuildOutcome:
+) -> TpiOutcome:
     """Check a configuration, and make its build inside a Prefect flow.
 
     Raises:
@@ -190,17 +181,9 @@ def run_tpi_build(
         BuildError: there is not a single row to publish, or another process is making this build.
     """
     check_tpi_build(config)
-    listener = PrefectListener(current_listener(), config.dataset)
-    environment = open_environment(StageJob.of(config))
 
-    def build_once() -> BuildOutcome:
-        outcome = make(config, environment, listener).run()
-        listener.publish(outcome.manifest, outcome.summary, outcome.location)
-        return outcome
-
-    try:
+    def prepare(environment: StageEnvironment) -> Callable[[PrefectListener], TpiOutcome]:
         check_opened_engines(config, environment)
-        with lock_build(environment.store, config.dataset, config.build_name):
-            return run_with_repairs(build_once, environment.store, listener, "rebuilding a damaged part")
-    finally:
-        close_environments()
+        return lambda listener: make(config, environment, listener).run()
+
+    return run_build(config, StageJob.of(config), prepare)

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from bystander.pages.charts import Series, draw_bars, draw_histogram
 from bystander.pages.clips import describe_clips, shorten_text
 from bystander.pages.page_templates import render_page
+from bystander.schemas.ordering import interleave
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
 
 _TEXT_COLUMNS = ("primary_text", "third_party_text", "reply")
@@ -96,32 +97,44 @@ def describe_reject(row: Mapping[str, Any]) -> RejectExample:
     """Return a row of a rejects table in words."""
     spoken = [str(row[name]) for name in _TEXT_COLUMNS if row.get(name)]
     queries = [str(row[name]) for name in _QUERY_COLUMNS if row.get(name)]
+    return make_reject_example(row, " / ".join(spoken or queries[:1]))
+
+
+def make_reject_example(row: Mapping[str, Any], text: str) -> RejectExample:
+    """Return a row of any rejects table in words; `text` is what it is about, empty where it has none."""
     return RejectExample(
         stage=str(row["reject_stage"]),
         reason=str(row["reject_reason"]),
-        text=shorten_text(" / ".join(spoken or queries[:1]) or "(no text)"),
+        text=shorten_text(text or "(no text)"),
         detail=shorten_text(str(row.get("reject_detail") or "")),
         raw_output=shorten_text(str(row.get("raw_output") or "")),
     )
 
 
+def describe_flow(stages: Sequence[StageFunnel], rejects: Sequence[RejectExample]) -> dict[str, Any]:
+    """Return what the sections of `build_sections.html.j2` show besides the stages themselves."""
+    by_reason: dict[tuple[str, str], list[RejectExample]] = defaultdict(list)
+    for example in rejects:
+        by_reason[example.stage, example.reason].append(example)
+    return {
+        "most_in": max((stage.rows_in for stage in stages), default=0) or 1,
+        "balanced": all(stage.is_balanced for stage in stages),
+        "rejects": by_reason,
+    }
+
+
 def render_build_report(data: ReportData) -> str:
     """Return the page. It loads nothing from anywhere."""
-    by_reason: dict[tuple[str, str], list[RejectExample]] = defaultdict(list)
-    for example in data.rejects:
-        by_reason[example.stage, example.reason].append(example)
     return render_page(
         "build_report.html.j2",
         data=data,
-        most_in=max((stage.rows_in for stage in data.stages), default=0) or 1,
-        balanced=all(stage.is_balanced for stage in data.stages),
+        **describe_flow(data.stages, data.rejects),
         missing=[stratum for stratum in data.strata if stratum.got < stratum.asked],
         tiles=_count_tiles(data.rows),
         scenarios=_cross_scenarios(data.rows),
         bars=_draw_counts(data.rows),
         histograms=_draw_histograms(data.rows),
         samples=describe_clips(data.samples),
-        rejects=by_reason,
     )
 
 
@@ -229,9 +242,3 @@ def _draw_histograms(rows: pa.Table) -> list[Markup]:
         counts = Counter(int(value) for value in read(rows, *names))
         charts.append(draw_bars(title, {str(n): counts[n] for n in sorted(counts)}))
     return [chart for chart in charts if chart]
-
-
-def interleave(queues: Sequence[Sequence[str]]) -> list[str]:
-    """Return the first of each queue, then the second of each, and so on."""
-    longest = max((len(queue) for queue in queues), default=0)
-    return [queue[i] for i in range(longest) for queue in queues if i < len(queue)]

@@ -24,7 +24,7 @@ def describe_clips(rows: pa.Table) -> list[dict[str, Any]]:
     for row in rows.to_pylist():
         audio: bytes = row["audio"]["bytes"]
         spent += len(audio)
-        player = f"data:audio/flac;base64,{base64.b64encode(audio).decode()}" if spent <= MOST_AUDIO_BYTES else ""
+        player = make_player(audio) if spent <= MOST_AUDIO_BYTES else ""
         label = f"Waveform, {row['duration_s']:.1f} s"
         if row["n_speakers"] == 2:
             label += f", two speakers, overlap {row['overlap_s'] or 0:.2f} s"
@@ -37,6 +37,12 @@ def describe_clips(rows: pa.Table) -> list[dict[str, Any]]:
             }
         )
     return described
+
+
+def make_player(audio: bytes) -> str:
+    """Return an encoded clip, WAV or FLAC, as a data URL."""
+    kind = "wav" if audio.startswith(b"RIFF") else "flac"
+    return f"data:audio/{kind};base64,{base64.b64encode(audio).decode()}"
 
 
 def shorten_text(text: str, most: int = 300) -> str:

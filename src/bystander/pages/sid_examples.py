@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from bystander.pages.clips import MOST_AUDIO_BYTES
+from bystander.pages.clips import MOST_AUDIO_BYTES, make_player
 from bystander.pages.interval_plot import name_mark
-from bystander.pages.word_waveform import draw_word_waveform
+from bystander.pages.word_waveform import describe_wave, draw_word_waveform, split_at_break
 from bystander.schemas.sid_evaluation import SidExample
 from bystander.schemas.sid_evaluation_scores import SidExampleOutcome, SidExampleScore, SidScores
-
-BREAK_TAG = "<break>"
 
 _OUTCOMES = {"TP": "right", "FN": "missed the break", "TN": "rightly never stopped"}
 
@@ -42,13 +39,11 @@ def describe_examples(scores: SidScores, heard: Mapping[str, SidExample]) -> lis
             ShownExample(
                 score=score,
                 wave=_draw_wave(score, example) if example else Markup(""),
-                player=_make_player(example.audio) if example and spent <= MOST_AUDIO_BYTES else "",
+                player=make_player(example.audio) if example and spent <= MOST_AUDIO_BYTES else "",
                 stops=Markup('<ul class="stops">{}</ul>').format(
                     Markup("").join(_draw_stop(one, systems.index(one.system), score) for one in score.outcomes)
                 ),
-                tagged=[part.strip() for part in (score.text_with_break or "").split(BREAK_TAG)]
-                if score.text_with_break
-                else [],
+                tagged=split_at_break(score.text_with_break),
                 context_text=example.context_text if example else None,
             )
         )
@@ -56,14 +51,8 @@ def describe_examples(scores: SidScores, heard: Mapping[str, SidExample]) -> lis
 
 
 def _draw_wave(score: SidExampleScore, example: SidExample) -> Markup:
-    at = "no break" if score.break_time_s is None else f"break at {score.break_time_s:.2f} s"
-    label = f"Waveform, {score.duration_s:.1f} s, {at}"
+    label = describe_wave(score.duration_s, score.break_time_s)
     return draw_word_waveform(example.audio, example.words, score.break_time_s, label, context=example.context_s)
-
-
-def _make_player(audio: bytes) -> str:
-    kind = "wav" if audio.startswith(b"RIFF") else "flac"
-    return f"data:audio/{kind};base64,{base64.b64encode(audio).decode()}"
 
 
 def _draw_stop(one: SidExampleOutcome, series: int, score: SidExampleScore) -> Markup:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 from markupsafe import Markup
 
-from bystander.pages.build_report import RejectExample, StageFunnel, interleave
+from bystander.pages.build_report import RejectExample, StageFunnel, describe_flow, make_reject_example
 from bystander.pages.charts import Series, draw_bars, draw_histogram
-from bystander.pages.clips import MOST_AUDIO_BYTES, list_numbers, shorten_text
+from bystander.pages.clips import MOST_AUDIO_BYTES, list_numbers, make_player
 from bystander.pages.page_templates import render_page
-from bystander.pages.word_waveform import draw_word_waveform
+from bystander.pages.word_waveform import describe_wave, draw_word_waveform, split_at_break
 from bystander.schemas.annotation_error import AnnotationError
+from bystander.schemas.ordering import interleave
 from bystander.schemas.sid import CATEGORIES, SILENCE
 
-BREAK_TAG = "<break>"
 _TEXT_COLUMNS = ("text_with_break", "text", "context_text", "substance", "assistant_text", "fault", "source")
 
 
@@ -63,28 +62,17 @@ def choose_sid_samples(rows: pa.Table, count: int) -> list[str]:
 
 def describe_sid_reject(row: Mapping[str, Any]) -> RejectExample:
     """Return a row of a SID build's rejects in words."""
-    texts = [str(row[name]) for name in _TEXT_COLUMNS if row.get(name)]
-    return RejectExample(
-        stage=str(row["reject_stage"]),
-        reason=str(row["reject_reason"]),
-        text=shorten_text(texts[0] if texts else "(no text)"),
-        detail=shorten_text(str(row.get("reject_detail") or "")),
-        raw_output=shorten_text(str(row.get("raw_output") or "")),
-    )
+    return make_reject_example(row, next((str(row[name]) for name in _TEXT_COLUMNS if row.get(name)), ""))
 
 
 def render_sid_report(data: SidReportData) -> str:
     """Return the page. It loads nothing from anywhere."""
-    by_reason: dict[tuple[str, str], list[RejectExample]] = defaultdict(list)
-    for example in data.rejects:
-        by_reason[example.stage, example.reason].append(example)
     languages = sorted({language for language in data.rows["language"].to_pylist() if language})
     return render_page(
         "sid_report.html.j2",
         ("sid_report.css",),
         data=data,
-        most_in=max((stage.rows_in for stage in data.stages), default=0) or 1,
-        balanced=all(stage.is_balanced for stage in data.stages),
+        **describe_flow(data.stages, data.rejects),
         missing=data.missing,
         tiles=_count_tiles(data.rows),
         languages=languages,
@@ -92,7 +80,6 @@ def render_sid_report(data: SidReportData) -> str:
         bars=_draw_counts(data.rows),
         histograms=_draw_histograms(data.rows),
         samples=_describe_samples(data.samples),
-        rejects=by_reason,
     )
 
 
@@ -188,19 +175,13 @@ def _describe_samples(rows: pa.Table) -> list[dict[str, Any]]:
         context = None
         if row["context_start_s"] is not None and row["context_end_s"] is not None:
             context = row["context_start_s"], row["context_end_s"]
-        label = f"Waveform, {row['duration_s']:.1f} s, " + (
-            "no break" if break_s is None else f"break at {break_s:.2f} s"
-        )
+        label = describe_wave(row["duration_s"], break_s)
         described.append(
             {
                 **{name: value for name, value in row.items() if name != "audio"},
-                "player": f"data:audio/flac;base64,{base64.b64encode(audio).decode()}"
-                if spent <= MOST_AUDIO_BYTES
-                else "",
+                "player": make_player(audio) if spent <= MOST_AUDIO_BYTES else "",
                 "wave": draw_word_waveform(audio, row["words"], break_s, label, row["true_break_time_s"], context),
-                "tagged": [part.strip() for part in (row["text_with_break"] or "").split(BREAK_TAG)]
-                if row["text_with_break"]
-                else [],
+                "tagged": split_at_break(row["text_with_break"]),
                 "numbers": list_numbers({**row, "break_time_s": break_s}, _NUMBERS),
             }
         )

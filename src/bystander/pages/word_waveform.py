@@ -10,6 +10,7 @@ import soundfile
 from markupsafe import Markup
 
 from bystander.pages.waveform import HEIGHT, WIDTH, draw_run, draw_seconds, find_envelope, split_runs
+from bystander.schemas.text_tasks import BREAK_TAG
 
 
 def draw_word_waveform(
@@ -57,6 +58,16 @@ def draw_word_waveform(
         context=_draw_context(context, duration_s),
         ticks=draw_seconds(duration_s),
     )
+
+
+def describe_wave(duration_s: float, break_s: float | None) -> str:
+    """Return the text alternative of a turn's picture."""
+    return f"Waveform, {duration_s:.1f} s, {'no break' if break_s is None else f'break at {break_s:.2f} s'}"
+
+
+def split_at_break(text_with_break: str | None) -> list[str]:
+    """Return what a text says before its break and after it: all of it in one where it has none, nothing of no text."""
+    return [part.strip() for part in text_with_break.split(BREAK_TAG)] if text_with_break else []
 
 
 def _draw_words(words: Sequence[Mapping[str, Any]], break_s: float | None, duration_s: float) -> Markup:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
+from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.engine_configs import EngineConfigs
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.field_faults import describe_field_faults
-from bystander.schemas.field_types import MAX_ROWS, DatasetName, Name, PartitionRows, Seed, Workers
-from bystander.schemas.identity import digest_json
+from bystander.schemas.field_types import MAX_ROWS, DatasetName
 from bystander.schemas.stages import Params
 from bystander.schemas.tpi_params import TpiBenchTargets, TpiStages, TpiTargets
 
@@ -27,20 +26,6 @@ _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
 _Config = TypeVar("_Config", bound=Params)
 _PROFILES = resources.files("bystander.schemas") / "profiles"
-
-
-_SPEED_ONLY = frozenset({"build", "store", "workers", "partition_rows", "report_rows"})
-"""Fields of a configuration that decide no row."""
-
-
-def digest_content(config: Params, engines: Params, outside: AbstractSet[str]) -> str:
-    """Return a digest of a configuration without its fields `outside` and what is `SPEED_ONLY` in its engines."""
-    described = {
-        role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
-        for role in type(engines).model_fields
-        for engine in [getattr(engines, role)]
-    }
-    return digest_json([config.model_dump(mode="json", exclude={*outside, "engines"}), described])
 
 
 class QuerySource(Params):
@@ -55,19 +40,13 @@ class QuerySource(Params):
     """Language of rows that name none."""
 
 
-class TpiConfig(Params):
+class TpiConfig(BuildConfig):
     """All that decides a TPI build.
 
     `partition_rows`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
     """
 
-    profile: str = "custom"
     dataset: DatasetName = "tpi"
-    build: Name | None = None
-    """Name of the build's folder; without one, it is derived from the configuration."""
-    store: str = "bystander-store"
-    """Folder or fsspec URL that holds builds and caches."""
-    seed: Seed = 0
     queries: QuerySource = QuerySource()
     disjoint_from: tuple[str, ...] = ()
     """Folders or fsspec URLs of finished builds with which this one shares no query, no text and no pair of voices."""
@@ -77,21 +56,8 @@ class TpiConfig(Params):
     targets: TpiTargets = TpiTargets()
     stages: TpiStages = TpiStages()
     engines: EngineConfigs
-    partition_rows: PartitionRows = 256
-    workers: Workers = 2
     wave_surplus: float = Field(1.3, ge=1, le=100)
     """Candidates drawn for each row still missing, beyond what the measured yield asks for."""
-    max_waves: int = Field(50, ge=1, le=1_000_000)
-    shard_mib: int = Field(256, ge=1, le=65_536)
-    report_rows: int = Field(20, ge=0, le=10_000)
-
-    def content_digest(self) -> str:
-        """Return a digest of what decides the rows."""
-        return digest_content(self, self.engines, _SPEED_ONLY)
-
-    @property
-    def build_name(self) -> str:
-        return self.build or f"build-{self.content_digest()[:12]}"
 
 
 class TpiTrainConfig(TpiConfig):

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
 
-from bystander.schemas.config import digest_content, lay_over, list_profiles_of, read_profile, validate_fields
-from bystander.schemas.field_types import DatasetName, Name, PartitionRows, Rows, Seed, Workers
+from bystander.schemas.build_config import BuildConfig
+from bystander.schemas.config import lay_over, list_profiles_of, read_profile, validate_fields
+from bystander.schemas.field_types import DatasetName, PartitionRows, Rows
 from bystander.schemas.sid import BEGINNING, MIDDLE, SPEECH_CATEGORIES, UNINTERRUPTED
 from bystander.schemas.sid_engine_configs import SidEngines
 from bystander.schemas.sid_params import SidStages
 from bystander.schemas.stages import Params
 
 _PROFILES = resources.files("bystander.schemas") / "profiles" / "sid"
-
-
-_SPEED_ONLY = frozenset({"build", "store", "workers", "partition_rows", "partition_recordings", "report_rows"})
 
 
 class RecordingSource(Params):
@@ -82,19 +80,16 @@ class SidTargets(Params):
         return self
 
 
-class SidConfig(Params):
+class SidConfig(BuildConfig):
     """All that decides a SID build.
 
     `partition_rows`, `partition_recordings`, `workers` and the `SPEED_ONLY` fields of engines change its speed only,
     never a row.
     """
 
-    profile: str = "custom"
+    SPEED_ONLY: ClassVar[frozenset[str]] = BuildConfig.SPEED_ONLY | {"partition_recordings"}
+
     dataset: DatasetName = "sid"
-    build: Name | None = None
-    """Name of the build's folder; without one, it is derived from the configuration."""
-    store: str = "bystander-store"
-    seed: Seed = 0
     recordings: RecordingSource = RecordingSource()
     conversations: ConversationSource = ConversationSource()
     noise: NoiseSource = NoiseSource()
@@ -106,20 +101,9 @@ class SidConfig(Params):
     partition_rows: PartitionRows = 64
     partition_recordings: PartitionRows = 4
     """Recordings, which are long, in one partition."""
-    workers: Workers = 2
     surplus: float = Field(1.3, ge=1, le=100)
     """Conversations made for each row still missing, beyond what the measured yield asks for."""
     max_waves: int = Field(20, ge=1, le=1_000_000)
-    shard_mib: int = Field(256, ge=1, le=65_536)
-    report_rows: int = Field(20, ge=0, le=10_000)
-
-    def content_digest(self) -> str:
-        """Return a digest of what decides the rows."""
-        return digest_content(self, self.engines, _SPEED_ONLY)
-
-    @property
-    def build_name(self) -> str:
-        return self.build or f"build-{self.content_digest()[:12]}"
 
 
 class SidBenchConfig(SidConfig):

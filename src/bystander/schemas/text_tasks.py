@@ -96,6 +96,9 @@ JUDGE_REFERENCE_ANSWER = TextTask(
 VOICEBENCH_JUDGE_TASKS: tuple[TextTask, ...] = (JUDGE_OPEN_ANSWER, JUDGE_REFERENCE_ANSWER)
 """Rubrics of VoiceBench, which are no part of a pack: they do not depend on a response strategy."""
 
+BREAK_TAG = "<break>"
+"""Stands in a text right before the word with new intent."""
+
 SID_LANGUAGES: tuple[str, ...] = ("en", "zh")
 """Languages that SID's prompts are written in."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ from pydantic import BaseModel
 
 from bystander.schemas.errors import StorageError
 from bystander.schemas.identity import derive_seed
-from bystander.storage.build_manifest import MANIFEST_NAME, FileInfo, ManifestBase
+from bystander.storage.build_manifest import MANIFEST_NAME, FileInfo, ManifestBase, ShardInfo
 from bystander.storage.filesystem import Store
 
 
@@ -74,6 +75,24 @@ def read_batches(store: Store, info: FileInfo, schema: pa.Schema | None) -> Iter
         return  # `check_files` has said so
     except (pa.ArrowException, OSError, ValueError) as exc:
         yield Finding(info.file, f"cannot be read as Parquet ({str(exc).splitlines()[0].rstrip('.')})")
+
+
+def read_rows(
+    store: Store, manifest: ManifestBase, schema: pa.Schema, count: Callable[[pa.RecordBatch], None]
+) -> Iterator[tuple[dict[str, Any], ShardInfo] | Finding]:
+    """Yield every row of every shard and what is wrong with shards; `count` is told of each row group."""
+    for shard in manifest.shards:
+        rows = 0
+        for batch in read_batches(store, shard, schema):
+            if isinstance(batch, Finding):
+                yield batch
+                continue
+            rows += batch.num_rows
+            count(batch)
+            for row in batch.to_pylist():
+                yield row, shard
+        if rows != shard.rows:
+            yield Finding(shard.file, f"has {rows} readable rows, the manifest says {shard.rows}")
 
 
 def compare_counts(stated: BaseModel, found: BaseModel) -> Iterator[Finding]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import soundfile
 
 from bystander.schemas.identity import digest_json
 from bystander.schemas.taxonomy import Timing
 from bystander.schemas.tpi import FINAL, HARD_NEGATIVE_LABEL, JANUS_TEST, TPI_TEST
-from bystander.storage.build_manifest import BuildManifest
+from bystander.storage.build_manifest import BuildManifest, ManifestBase
 
 Fault = tuple[str, str]
 """The field that is wrong, and what is wrong with it."""
@@ -36,18 +37,16 @@ _OF_PAIRS = (
 )
 """Filled in a two-speaker row, null in a hard negative."""
 _SPOKEN = ("primary_complete", "primary_text", "third_party_text")
-_REQUIRED = tuple(column.name for column in FINAL if not column.nullable)
 
 
 def check_row(row: Mapping[str, Any], split: str, manifest: BuildManifest) -> Iterator[Fault]:
     """Yield what is wrong with a row's fields; audio is not decoded."""
-    missing = [name for name in _REQUIRED if row[name] is None]
-    yield from ((name, "is null") for name in missing)
+    missing = list(find_nulls(row, FINAL))
+    yield from missing
     if missing:
         return
-    if row["split"] != split:
-        yield "split", f"is {row['split']!r} in a shard of {split!r}"
-    yield from _check_origin(row, manifest)
+    yield from check_origin(row, split, manifest)
+    yield from _check_pack(row, manifest)
     yield from _check_classes(row, manifest)
     yield from _check_texts(row)
     yield from _check_numbers(row, manifest)
@@ -60,6 +59,31 @@ def check_row(row: Mapping[str, Any], split: str, manifest: BuildManifest) -> It
     yield from _check_segments(row)
     if manifest.kind == "tpi_bench":
         yield from _check_bench_row(row, split, manifest)
+
+
+def find_nulls(row: Mapping[str, Any], schema: pa.Schema) -> Iterator[Fault]:
+    """Yield the fields that are null and may not be."""
+    for column in schema:
+        if not column.nullable and row[column.name] is None:
+            yield column.name, "is null"
+
+
+def check_origin(row: Mapping[str, Any], split: str, manifest: ManifestBase) -> Iterator[Fault]:
+    """Yield what does not fit the build that a row of any kind is in; a rate of 0 stands for clips of several."""
+    if row["split"] != split:
+        yield "split", f"is {row['split']!r} in a shard of {split!r}"
+    if row["seed"] != manifest.seed:
+        yield "seed", f"is {row['seed']}, the build's is {manifest.seed}"
+    if manifest.sampling_rate and row["sampling_rate"] != manifest.sampling_rate:
+        yield "sampling_rate", f"is {row['sampling_rate']} Hz, the build's is {manifest.sampling_rate} Hz"
+    try:
+        roles = json.loads(row["engines"])
+    except ValueError:
+        roles = None
+    if not isinstance(roles, dict) or not roles:
+        yield "engines", "is not a JSON object from role to identity"
+    elif unknown := sorted(set(roles) - set(manifest.engines)):
+        yield "engines", f"names roles that the manifest does not have: {', '.join(unknown)}"
 
 
 def check_audio(row: Mapping[str, Any]) -> Iterator[Fault]:
@@ -83,21 +107,9 @@ def check_audio(row: Mapping[str, Any]) -> Iterator[Fault]:
         yield "audio", "is silent"
 
 
-def _check_origin(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
+def _check_pack(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
     if (row["pack"], row["pack_digest"]) != (manifest.pack.name, manifest.pack.digest):
         yield "pack_digest", f"names another pack ({row['pack']!r}) than the manifest"
-    if row["seed"] != manifest.seed:
-        yield "seed", f"is {row['seed']}, the build's is {manifest.seed}"
-    if row["sampling_rate"] != manifest.sampling_rate:
-        yield "sampling_rate", f"is {row['sampling_rate']} Hz, the build's is {manifest.sampling_rate} Hz"
-    try:
-        roles = json.loads(row["engines"])
-    except ValueError:
-        roles = None
-    if not isinstance(roles, dict) or not roles:
-        yield "engines", "is not a JSON object from role to identity"
-    elif unknown := sorted(set(roles) - set(manifest.engines)):
-        yield "engines", f"names roles that the manifest does not have: {', '.join(unknown)}"
 
 
 def _check_classes(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:

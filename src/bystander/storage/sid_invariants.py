@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bystander.schemas.sid import BEGINNING, CATEGORIES, MIDDLE, SID_FINAL, SPEECH_CATEGORIES, UNINTERRUPTED
+from bystander.schemas.text_tasks import BREAK_TAG
+from bystander.storage.row_invariants import Fault, check_origin, find_nulls
 from bystander.storage.sid_manifest import SidManifest
 
-Fault = tuple[str, str]
-"""The field that is wrong, and what is wrong with it."""
-
-BREAK_TAG = "<break>"
 _TOLERANCE_S = 1e-3
 """Aligners work in frames: an end may be this far beyond the clip's last sample."""
-_REQUIRED = tuple(column.name for column in SID_FINAL if not column.nullable)
 _OF_SPEECH = (
     "language",
     "text",
@@ -36,17 +32,11 @@ _OF_SPEECH = (
 
 def check_sid_row(row: Mapping[str, Any], split: str, manifest: SidManifest) -> Iterator[Fault]:
     """Yield what is wrong with a row's fields; audio is not decoded."""
-    missing = [name for name in _REQUIRED if row[name] is None]
-    yield from ((name, "is null") for name in missing)
+    missing = list(find_nulls(row, SID_FINAL))
+    yield from missing
     if missing:
         return
-    if row["split"] != split:
-        yield "split", f"is {row['split']!r} in a shard of {split!r}"
-    if row["seed"] != manifest.seed:
-        yield "seed", f"is {row['seed']}, the build's is {manifest.seed}"
-    if manifest.sampling_rate and row["sampling_rate"] != manifest.sampling_rate:
-        yield "sampling_rate", f"is {row['sampling_rate']} Hz, the build's is {manifest.sampling_rate} Hz"
-    yield from _check_engines(row, manifest)
+    yield from check_origin(row, split, manifest)
     if row["category"] not in CATEGORIES:
         yield "category", f"is {row['category']!r}; there are {', '.join(CATEGORIES)}"
         return
@@ -57,17 +47,6 @@ def check_sid_row(row: Mapping[str, Any], split: str, manifest: SidManifest) -> 
         yield from _check_tag(row)
     else:
         yield from ((name, f"is filled in a row of {row['category']}") for name in _OF_SPEECH if row[name] is not None)
-
-
-def _check_engines(row: Mapping[str, Any], manifest: SidManifest) -> Iterator[Fault]:
-    try:
-        roles = json.loads(row["engines"])
-    except ValueError:
-        roles = None
-    if not isinstance(roles, dict) or not roles:
-        yield "engines", "is not a JSON object from role to identity"
-    elif unknown := sorted(set(roles) - set(manifest.engines)):
-        yield "engines", f"names roles that the manifest does not have: {', '.join(unknown)}"
 
 
 def _check_break(row: Mapping[str, Any]) -> Iterator[Fault]:

@@ -25,9 +25,9 @@ from typing import Any
 from bystander.schemas.errors import InputError, StorageError
 from bystander.schemas.sid import BEGINNING, CATEGORIES, MIDDLE, NOISE, SILENCE, SPEECH_CATEGORIES, UNINTERRUPTED
 from bystander.schemas.sid_evaluation import SidCase, Stops
+from bystander.schemas.text_tasks import BREAK_TAG
 from bystander.storage.filesystem import Store, open_file, open_store
 
-BREAK_TAG = "<break>"
 NEVER = -1
 """`break_time` of a prediction that never stopped."""
 ENDINGS = (".jsonl", ".ndjson")

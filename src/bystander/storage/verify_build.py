@@ -16,7 +16,7 @@ from bystander.storage.build_checks import (
     check_stages,
     compare_counts,
     draws_clip,
-    read_batches,
+    read_rows,
 )
 from bystander.storage.build_manifest import (
     MANIFEST_NAME,
@@ -79,18 +79,12 @@ class _RowCheck:
         self._links = RowLinks()
 
     def run(self) -> Iterator[Finding]:
-        for shard in self._manifest.shards:
-            rows = 0
-            for batch in read_batches(self._store, shard, FINAL):
-                if isinstance(batch, Finding):
-                    yield batch
-                    continue
-                rows += batch.num_rows
-                self.counter.add(batch)
-                for row in batch.to_pylist():
-                    yield from self._check(row, shard.file, shard.split)
-            if rows != shard.rows:
-                yield Finding(shard.file, f"has {rows} readable rows, the manifest says {shard.rows}")
+        for found in read_rows(self._store, self._manifest, FINAL, self.counter.add):
+            if isinstance(found, Finding):
+                yield found
+            else:
+                row, shard = found
+                yield from self._check(row, shard.file, shard.split)
         for file, row_id, (field, problem) in self._links.finish():
             yield Finding(file, problem, row_id, field)
 

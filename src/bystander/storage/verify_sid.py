@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow as pa
-
 from bystander.schemas.sid import SID_FINAL
 from bystander.storage.build_checks import (
     Finding,
@@ -14,12 +12,12 @@ from bystander.storage.build_checks import (
     check_stages,
     compare_counts,
     draws_clip,
-    read_batches,
+    read_rows,
 )
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.filesystem import Store
-from bystander.storage.row_invariants import check_audio
-from bystander.storage.sid_invariants import Fault, check_sid_row
+from bystander.storage.row_invariants import Fault, check_audio
+from bystander.storage.sid_invariants import check_sid_row
 from bystander.storage.sid_manifest import SidCounts, SidManifest, SidRowCounter, read_sid_manifest
 
 
@@ -45,39 +43,21 @@ def _check_rows(
     store: Store, manifest: SidManifest, counter: SidRowCounter, share: float, seed: int
 ) -> Iterator[Finding]:
     seen: dict[str, str] = {}
-    for shard in manifest.shards:
-        rows = 0
-        for batch in read_batches(store, shard, SID_FINAL):
-            if isinstance(batch, Finding):
-                yield batch
-                continue
-            rows += batch.num_rows
-            counter.add(batch)
-            yield from _check_batch(batch, shard.file, shard.split, manifest, seen, share, seed)
-        if rows != shard.rows:
-            yield Finding(shard.file, f"has {rows} readable rows, the manifest says {shard.rows}")
-
-
-def _check_batch(
-    batch: pa.RecordBatch,
-    file: str,
-    split: str,
-    manifest: SidManifest,
-    seen: dict[str, str],
-    share: float,
-    seed: int,
-) -> Iterator[Finding]:
-    for row in batch.to_pylist():
-        faults: list[Fault] = list(check_sid_row(row, split, manifest))
+    for found in read_rows(store, manifest, SID_FINAL, counter.add):
+        if isinstance(found, Finding):
+            yield found
+            continue
+        row, shard = found
+        faults: list[Fault] = list(check_sid_row(row, shard.split, manifest))
         row_id = row["id"]
         if row_id in seen:
             faults.append(("id", f"occurs in {seen[row_id]} too"))
         elif row_id is not None:
-            seen[row_id] = file
+            seen[row_id] = shard.file
         if row["sampling_rate"] and row["duration_s"] is not None and draws_clip(share, seed, row_id):
             faults += check_audio(row)
         for field, problem in faults:
-            yield Finding(file, problem, row_id or "without id", field)
+            yield Finding(shard.file, problem, row_id or "without id", field)
 
 
 def _check_quotas(manifest: SidManifest, found: SidCounts) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
 from bystander.schemas.tpi import AUDIO
 from bystander.storage.build_manifest import FileInfo, StageCounts
@@ -56,6 +57,12 @@ class StageRuns:
             rows_in=sum(result.rows_in for result in results),
             kept=sum(result.rows_kept for result in results),
             reasons=dict(sorted(reasons.items())),
+        )
+
+    def digest(self) -> str:
+        """Return a digest of all results, wherever their partitions were cut."""
+        return digest_json(
+            sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in self.runs)
         )
 
     def rejects(self, stage: str, store: Store) -> Iterator[pa.Table]:

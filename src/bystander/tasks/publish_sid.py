@@ -65,11 +65,10 @@ def digest_sid_content(
     config: SidConfig, environment: StageEnvironment, runs: StageRuns, ids: Sequence[str], left_out: Mapping[str, str]
 ) -> str:
     """Return a digest of all that a build's files are made from: settings, engines, stage results, selection, code."""
-    results = sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in runs.runs)
     engines = list_used_engines(config, environment)
     versions = [get_code_version(), list_package_versions(), SID_FINAL.names]
     settings = [config.content_digest(), config.report_rows, engines, environment.pack.digest, dict(left_out)]
-    return digest_json([settings, results, sorted(ids), versions])
+    return digest_json([settings, runs.digest(), sorted(ids), versions])
 
 
 def find_published_sid(config: SidConfig, environment: StageEnvironment, content_digest: str) -> SidManifest | None:

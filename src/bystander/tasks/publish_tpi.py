@@ -63,12 +63,11 @@ class TpiRows:
 
 def digest_content(config: TpiConfig, environment: StageEnvironment, runs: StageRuns, ids: Sequence[str]) -> str:
     """Return a digest of all that a build's files are made from: settings, engines, stage results, selection, code."""
-    results = sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in runs.runs)
     engines = {role: environment.engine(role).identity.describe() for role in BUILD_ROLES}
     texts = [environment.pack.digest, environment.taxonomy.digest(), environment.other_builds.digest]
     versions = [get_code_version(), list_package_versions(), FINAL.names]
     settings = [config.content_digest(), config.report_rows, engines, texts]
-    return digest_json([settings, results, sorted(ids), versions])
+    return digest_json([settings, runs.digest(), sorted(ids), versions])
 
 
 def find_published(config: TpiConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:

@@ -15,9 +15,10 @@ from sid_turns import USED, make_sid_context, make_turns
 from bystander.schemas.engines import EngineIdentity, RowFault
 from bystander.schemas.sid import TAGGED
 from bystander.schemas.sid_params import TagBreaks
+from bystander.schemas.text_tasks import BREAK_TAG
 from bystander.tasks.engines.rule_tagger import RuleTagger
 from bystander.tasks.stages.tag_breaks import STAGE
-from bystander.tasks.texts.turn_words import BREAK_TAG, split_turn_words
+from bystander.tasks.texts.turn_words import split_turn_words
 
 SO: dict[str, Any] = {"word": "so", "number": 2}
 NONE: dict[str, Any] = {"word": "", "number": 0}

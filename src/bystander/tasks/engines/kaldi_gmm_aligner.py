@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -29,9 +28,10 @@ from bystander.tasks.engines.kaldi_gmm.acoustic_model import find_shipped_model,
 from bystander.tasks.engines.kaldi_gmm.clip_alignment import ClipAligner, ScoredPath
 from bystander.tasks.engines.kaldi_gmm.features import FRAME_SHIFT_S
 from bystander.tasks.engines.kaldi_gmm.pronunciations import PRONOUNCED_LANGUAGES, open_pronouncer
-from bystander.tasks.engines.model_revision import ResolveModel
+from bystander.tasks.engines.model_revision import ResolveModel, find_package_version
 
 SHIPPED_LANGUAGES = ("en", "zh")
+_PRONUNCIATIONS = ("hibari-tts", "pypinyin")
 _PACKAGES = ("kaldi_hmm_gmm", "kaldifst", "kaldi_native_fbank")
 _RULES = "1"  # raise when the same model and pronunciations would give other times or scores
 _MIN_GAP_S = 0.001
@@ -76,8 +76,11 @@ class KaldiGmmAligner:
                         ("min_word_score", config.min_word_score),
                     )
                 ),
-                ("packages", ", ".join(f"{package} {_find_version(package)}" for package in _PACKAGES)),
-                ("pronunciations", f"hibari-tts {_find_version('hibari-tts')}, pypinyin {_find_version('pypinyin')}"),
+                ("packages", _list_versions(_PACKAGES)),
+                (
+                    "pronunciations",
+                    f"hibari-tts {find_package_version('hibari-tts')}, pypinyin {find_package_version('pypinyin')}",
+                ),
                 ("retry_beam", f"{config.retry_beam:g}"),
                 ("rules", _RULES),
             ),
@@ -199,8 +202,5 @@ def _hash(path: Path) -> str:
         raise EngineSetupError(f"{path}: there is no alignment model; scripts/train_kaldi_gmm.py writes one") from exc
 
 
-def _find_version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        raise EngineSetupError(f"the package {package} is missing; run: pip install {package}") from None
+def _list_versions(packages: Sequence[str]) -> str:
+    return ", ".join(f"{package} {find_package_version(package)}" for package in packages)

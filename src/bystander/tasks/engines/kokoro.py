@@ -16,7 +16,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +30,7 @@ from bystander.tasks.engines.kokoro_mandarin import PACKAGES as MANDARIN_PACKAGE
 from bystander.tasks.engines.kokoro_mandarin import MandarinPronouncer
 from bystander.tasks.engines.kokoro_styles import ACCENTS, VoiceStyles, load_styles, load_symbols
 from bystander.tasks.engines.kokoro_words import Pronouncer, Pronunciation, WordSpan
-from bystander.tasks.engines.model_revision import ResolveModel, read_revision
+from bystander.tasks.engines.model_revision import ResolveModel, find_package_version, read_revision
 from bystander.tasks.engines.onnx_session import open_onnx_session
 
 SAMPLING_RATE = 24000
@@ -257,17 +256,14 @@ def _list_styles(language: str) -> list[tuple[VoiceStyles, str]]:
 
 def _describe_settings(config: KokoroSpeechConfig) -> tuple[tuple[str, str], ...]:
     """Return what decides the samples. Without Mandarin it is what it was before there was any: caches stay good."""
-    settings = [("g2p", f"hibari-tts {_find_version('hibari-tts')}"), ("rules", _RULES), ("speed", f"{config.speed:g}")]
+    settings = [
+        ("g2p", f"hibari-tts {find_package_version('hibari-tts')}"),
+        ("rules", _RULES),
+        ("speed", f"{config.speed:g}"),
+    ]
     if "en" in config.languages:
         settings.append(("voices", load_styles("en").digest[:16]))
     if "zh" in config.languages:
-        rules = ", ".join(f"{package} {_find_version(package)}" for package in MANDARIN_PACKAGES)
+        rules = ", ".join(f"{package} {find_package_version(package)}" for package in MANDARIN_PACKAGES)
         settings += [("zh_g2p", rules), ("zh_rules", _MANDARIN_RULES), ("zh_voices", load_styles("zh").digest[:16])]
     return tuple(settings)
-
-
-def _find_version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        raise EngineSetupError(f"the package {package} is missing; run: pip install {package}") from None

@@ -1,11 +1,13 @@
-"""What an engine's identity says of the weights it opened."""
+"""What an engine's identity says of the weights and packages that it opened."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
+from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.model_manifest import load_manifest
 
@@ -33,3 +35,15 @@ def _hash_file(path: Path) -> str:
         while chunk := handle.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def find_package_version(package: str) -> str:
+    """Return the version of an installed package, which is part of what identifies an engine.
+
+    Raises:
+        EngineSetupError: it is not installed.
+    """
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        raise EngineSetupError(f"the package {package} is missing; run: pip install {package}") from None

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from bystander.schemas.sid_engine_configs import PocketsphinxAlignerConfig
 from bystander.tasks.engines.alignment_input import find_unalignable, shift_words
 from bystander.tasks.engines.engine_audio import convert_rate
 from bystander.tasks.engines.english_pronunciation import SPOKEN_SOUNDS, EnglishPronouncer, list_spellings
-from bystander.tasks.engines.model_revision import ResolveModel
+from bystander.tasks.engines.model_revision import ResolveModel, find_package_version
 
 SAMPLING_RATE = 16000
 BIAS_S = -0.020
@@ -66,7 +65,7 @@ class PocketsphinxAligner:
         self._lock = threading.Lock()
         self._decoder: Any = None
         self._pronouncer = EnglishPronouncer()
-        version = _find_version("pocketsphinx")
+        version = find_package_version("pocketsphinx")
         self._identity = EngineIdentity(
             kind="aligner",
             name="pocketsphinx",
@@ -74,7 +73,7 @@ class PocketsphinxAligner:
             revision=version,
             settings=(
                 ("bias_s", f"{BIAS_S:g}"),
-                ("g2p", f"hibari-tts {_find_version('hibari-tts')}"),
+                ("g2p", f"hibari-tts {find_package_version('hibari-tts')}"),
                 ("min_score", f"{config.min_score:g}"),
                 ("min_word_score", f"{config.min_word_score:g}"),
                 ("rules", _RULES),
@@ -250,10 +249,3 @@ def _open_decoder() -> Any:
         raise EngineSetupError("the package pocketsphinx is missing; run: pip install pocketsphinx") from exc
     except (RuntimeError, ValueError) as exc:
         raise EngineSetupError(f"pocketsphinx cannot open its English model ({exc})") from exc
-
-
-def _find_version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        raise EngineSetupError(f"the package {package} is missing; run: pip install {package}") from None

@@ -14,6 +14,7 @@ import pyarrow as pa
 from bystander.schemas.arrays import build_array
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.identity import derive_seed, make_id
+from bystander.schemas.ordering import interleave
 from bystander.schemas.sid import NOISE, NOISE_PLAN
 from bystander.schemas.sid_config import NoiseSource
 from bystander.tasks.audio.noise_generators import GENERATORS
@@ -94,7 +95,7 @@ def plan_noise(
     folders = [_spread(list_noise_files(folder, skip), build_seed) for folder in source.folders]
     items: list[NoiseItem] = []
     passed = set(taken)
-    for file in _interleave(folders):
+    for file in interleave(folders):
         # With the size, for folders of one name; a file that is in two of them is one clip.
         row_id = make_id("noise", file.name, _measure_file(file.path))
         if row_id not in passed and len(items) < count:
@@ -157,12 +158,7 @@ def _spread(files: Sequence[NoiseFile], build_seed: int) -> list[NoiseFile]:
     order = sorted(
         by_category, key=lambda category: (derive_seed(build_seed, category, _SEEDED_AS, "category"), category)
     )
-    return _interleave([by_category[category] for category in order])
-
-
-def _interleave(queues: Sequence[Sequence[NoiseFile]]) -> list[NoiseFile]:
-    longest = max(map(len, queues), default=0)
-    return [queue[at] for at in range(longest) for queue in queues if at < len(queue)]
+    return interleave([by_category[category] for category in order])
 
 
 def _measure_file(path: Path) -> int:

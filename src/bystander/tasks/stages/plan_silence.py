@@ -22,6 +22,8 @@ from bystander.tasks.audio.coding import encode_flac
 
 SILENCE_COLUMNS = ("recording_id", "licence", "synthetic", "silences")
 """The columns of a recording that planning reads."""
+VERSION = 1
+"""Raised whenever the pieces that are cut would change."""
 _SEEDED_AS = "plan_silence"
 _SPARE_S = 0.01
 """Planned beyond the clip's length, for what resampling and the rounding of times may take."""

@@ -13,9 +13,9 @@ from bystander.schemas.errors import StageContractError
 from bystander.schemas.sid import TAGGED, TURN
 from bystander.schemas.sid_params import TagBreaks
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
-from bystander.schemas.text_tasks import SID_TASKS, TAG_BREAK
+from bystander.schemas.text_tasks import BREAK_TAG, SID_TASKS, TAG_BREAK
 from bystander.tasks.stages.tag_votes import WORD_NOT_THERE, Turn, Vote, ask_tagger
-from bystander.tasks.texts.turn_words import BREAK_TAG, find_turn_words, insert_break, is_tagged_text
+from bystander.tasks.texts.turn_words import find_turn_words, insert_break, is_tagged_text
 
 NAME = "tag_breaks"
 

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bystander.schemas.text_tasks import BREAK_TAG
 from bystander.tasks.texts.spoken_text import straighten_marks
-
-BREAK_TAG: Final = "<break>"
 
 _CHINESE: Final = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _CHINESE_MARKS: Final = "\u3001\u3002\u3008-\u3011\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"

@@ -1,0 +1,57 @@
+"""What the flows of all builds have around their work: checks, a lock, repairs, and how a build ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from bystander.flows.flow_runs import run_with_repairs
+from bystander.flows.listeners import current_listener
+from bystander.flows.prefect_listener import PrefectListener
+from bystander.schemas.build_config import BuildConfig
+from bystander.storage.build_lock import lock_build
+from bystander.storage.build_manifest import ManifestBase
+from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
+
+Manifest = TypeVar("Manifest", bound=ManifestBase)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOutcome(Generic[Manifest]):
+    """A finished build: where it is, its manifest, and what a person wants to hear of it, a sentence a line."""
+
+    location: str
+    manifest: Manifest
+    summary: tuple[str, ...]
+
+
+def run_build(
+    config: BuildConfig,
+    job: StageJob,
+    prepare: Callable[[StageEnvironment], Callable[[PrefectListener], BuildOutcome[Manifest]]],
+) -> BuildOutcome[Manifest]:
+    """Make a build inside a Prefect flow, alone at its place, and start over where a part is damaged.
+
+    Args:
+        config: what is built.
+        job: what its workers need.
+        prepare: opens and checks the engines, once, and returns one pass over the build.
+
+    Raises:
+        BuildError: there is not a single row to publish, or another process is making this build.
+    """
+    listener = PrefectListener(current_listener(), config.dataset)
+    environment = open_environment(job)
+    try:
+        make = prepare(environment)
+
+        def build_once() -> BuildOutcome[Manifest]:
+            outcome = make(listener)
+            listener.publish(outcome.manifest, outcome.summary, outcome.location)
+            return outcome
+
+        with lock_build(environment.store, config.dataset, config.build_name):
+            return run_with_repairs(build_once, environment.store, listener, "rebuilding a damaged part")
+    finally:
+        close_environments()

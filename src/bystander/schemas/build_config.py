@@ -1,0 +1,45 @@
+"""What the configurations of all builds share."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from bystander.schemas.field_types import DatasetName, Name, PartitionRows, Seed, Workers
+from bystander.schemas.identity import digest_json
+from bystander.schemas.stages import Params
+
+
+class BuildConfig(Params):
+    """Base of the configurations of builds, each of which has its `engines` and sizes of its own."""
+
+    SPEED_ONLY: ClassVar[frozenset[str]] = frozenset({"build", "store", "workers", "partition_rows", "report_rows"})
+    """Fields that decide no row."""
+
+    profile: str = "custom"
+    dataset: DatasetName
+    build: Name | None = None
+    """Name of the build's folder; without one, it is derived from the configuration."""
+    store: str = "bystander-store"
+    """Folder or fsspec URL that holds builds and caches."""
+    seed: Seed = 0
+    engines: Params
+    partition_rows: PartitionRows = 256
+    workers: Workers = 2
+    max_waves: int = Field(50, ge=1, le=1_000_000)
+    shard_mib: int = Field(256, ge=1, le=65_536)
+    report_rows: int = Field(20, ge=0, le=10_000)
+
+    def content_digest(self) -> str:
+        """Return a digest of what decides the rows."""
+        engines = {
+            role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
+            for role in type(self.engines).model_fields
+            for engine in [getattr(self.engines, role)]
+        }
+        return digest_json([self.model_dump(mode="json", exclude={*self.SPEED_ONLY, "engines"}), engines])
+
+    @property
+    def build_name(self) -> str:
+        return self.build or f"build-{self.content_digest()[:12]}"
