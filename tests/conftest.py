@@ -28,9 +28,11 @@ os.environ.pop("PREFECT_API_URL", None)
 configure_prefect()
 
 
-# A shell without job control starts background jobs with Ctrl-C ignored, and every process that they start has it so.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell without job control starts background jobs with Ctrl-C ignored, `nohup` with hang-ups ignored, and every
+# process that they start has it so.
+for signum, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(signum) is signal.SIG_IGN:
+        signal.signal(signum, handler)
 
 
 @pytest.fixture(scope="session")

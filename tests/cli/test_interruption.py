@@ -13,11 +13,12 @@ import pytest
 from bystander.cli.interruption import Interrupted, raising_on_signals, run_interruptibly
 
 HANGING = """
-import sys, time, types
+import os, sys, time, types
 from bystander.cli.interruption import leave
 slow = types.ModuleType("slow")
-slow.kill_temporary_server = lambda: print("killed", flush=True)
-slow.cancel_own_flow_runs = lambda: (print("leaving", flush=True), time.sleep(60))
+# Not `print`: the signal may come while it is flushing, and it cannot be called again from there.
+slow.kill_temporary_server = lambda: os.write(1, b"killed\\n")
+slow.cancel_own_flow_runs = lambda: (os.write(1, b"leaving\\n"), time.sleep(60))
 sys.modules["bystander.flows.prefect_housekeeping"] = slow
 leave(130)
 """
