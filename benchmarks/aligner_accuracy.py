@@ -33,9 +33,9 @@ from praatio.utilities.constants import Interval
 from pydantic import TypeAdapter
 
 from bystander.schemas.alignment import Aligner, AlignmentReply, AlignmentRequest
-from bystander.schemas.engine_configs import KokoroSpeechConfig
 from bystander.schemas.engines import RowFault, Samples, SpeechReply, SpeechRequest
 from bystander.schemas.sid_engine_configs import AlignerConfig
+from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.audio.trimming import find_speech
 from bystander.tasks.engines.kokoro import KokoroSpeechEngine

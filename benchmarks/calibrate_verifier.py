@@ -21,8 +21,9 @@ import librosa
 import numpy as np
 import numpy.typing as npt
 
-from bystander.schemas.engine_configs import KokoroSpeechConfig, OnnxVerifierConfig
 from bystander.schemas.engines import EmbeddingRequest, SpeechReply, SpeechRequest
+from bystander.schemas.recogniser_configs import OnnxVerifierConfig
+from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.kokoro import KokoroSpeechEngine
 from bystander.tasks.engines.onnx_verifier import MIN_DURATION_S, OnnxSpeakerVerifier

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from bystander.schemas.detector_configs import parse_detectors
-from bystander.schemas.engine_configs import KokoroSpeechConfig
 from bystander.schemas.engines import Samples, SpeechReply, SpeechRequest
 from bystander.schemas.errors import EngineSetupError, ModelStoreError
+from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.audio.noise_generators import GENERATORS, generate_noise
 from bystander.tasks.audio.resampling import resample

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bystander.schemas.engine_configs import KokoroSpeechConfig
 from bystander.schemas.engines import Samples, SpeechReply, SpeechRequest
 from bystander.schemas.sid import RECORDING
 from bystander.schemas.sid_engine_configs import SileroVadConfig
 from bystander.schemas.sid_params import FindTurns
+from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
 from bystander.schemas.stages import StageContext
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.audio.channels import encode_channels

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bystander.schemas.alignment import AlignmentReply, AlignmentRequest
-from bystander.schemas.engine_configs import KokoroSpeechConfig
 from bystander.schemas.engines import SpeechReply, SpeechRequest, Voice
 from bystander.schemas.sid_engine_configs import PocketsphinxAlignerConfig
+from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.audio.speech_edges import ONSET_DB, find_sounding, find_speech_start
 from bystander.tasks.engines.kokoro import KokoroSpeechEngine

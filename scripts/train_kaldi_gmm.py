@@ -17,8 +17,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from bystander.schemas.engine_configs import KokoroSpeechConfig
 from bystander.schemas.errors import BystanderError
+from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.kaldi_gmm.acoustic_model import find_shipped_model
 from bystander.tasks.training.aligner_corpus import read_corpus

@@ -11,8 +11,8 @@ import numpy as np
 
 import fake_mfa
 from bystander.schemas.alignment import AlignmentReply, AlignmentRequest
-from bystander.schemas.engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.schemas.engines import RowFault, Samples, SpeechReply, SpeechRequest
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.audio.trimming import find_speech
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine

@@ -11,9 +11,9 @@ import numpy as np
 import soundfile
 
 from bystander.flows.listeners import listening
-from bystander.schemas.engine_configs import FakeSpeechConfig
 from bystander.schemas.engines import SpeechReply, SpeechRequest
 from bystander.schemas.sid_config import SidBenchConfig, SidConfig, SidTrainConfig, load_sid_config
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig
 from bystander.tasks.engines.registry import open_speech_engine
 from tpi_builds import Built, Recorder
 

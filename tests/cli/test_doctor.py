@@ -9,14 +9,10 @@ import typer
 from typer.testing import CliRunner
 
 from bystander.cli import doctor as module
-from bystander.schemas.engine_configs import (
-    FakeSpeechConfig,
-    FasterWhisperConfig,
-    KokoroSpeechConfig,
-    LlamaCppTextConfig,
-    OpenAiTextConfig,
-)
 from bystander.schemas.errors import ModelStoreError
+from bystander.schemas.recogniser_configs import FasterWhisperConfig
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig
 
 app = typer.Typer()
 app.command()(module.doctor)

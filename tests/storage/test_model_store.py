@@ -305,12 +305,9 @@ def test_root_is_the_variable_else_the_cache_folder(tmp_path: Path, monkeypatch:
 
 
 def test_shipped_manifest_names_every_default_model() -> None:
-    from bystander.schemas.engine_configs import (
-        FasterWhisperConfig,
-        KokoroSpeechConfig,
-        LlamaCppTextConfig,
-        OnnxVerifierConfig,
-    )
+    from bystander.schemas.recogniser_configs import FasterWhisperConfig, OnnxVerifierConfig
+    from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
+    from bystander.schemas.text_engine_configs import LlamaCppTextConfig
 
     models = load_manifest().models
     for config in (KokoroSpeechConfig(), FasterWhisperConfig(), LlamaCppTextConfig(), OnnxVerifierConfig()):

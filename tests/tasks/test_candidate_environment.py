@@ -10,15 +10,14 @@ import pytest
 from bystander.schemas.engine_configs import (
     EvaluationEngines,
     FakeCandidateConfig,
-    LlamaCppTextConfig,
     OpenAiAudioConfig,
-    PlaybookTextConfig,
     PredictionsConfig,
     StandInConfig,
 )
 from bystander.schemas.engines import AnswerReply, AnswerRequest
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.evaluate_config import AnswerClips, EvaluateTpiConfig
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig, PlaybookTextConfig
 from bystander.tasks.engines.cached import CachedCandidate, CachedTextEngine
 from bystander.tasks.engines.fake_candidate import FakeCandidate
 from bystander.tasks.engines.predictions import PredictionsCandidate

@@ -3,10 +3,10 @@
 import pytest
 
 from bystander.prompts.load import load_pack
-from bystander.schemas.engine_configs import FakeVerifierConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply
 from bystander.schemas.evaluate_config import ControlsConfig
 from bystander.schemas.evaluation import BENCH_ROW
+from bystander.schemas.recogniser_configs import FakeVerifierConfig
 from bystander.tasks.engines.fake_speech import FakeVerifier
 from bystander.tasks.evaluation_controls import measure_controls
 from control_rows import AMBIGUOUS, make_bench, make_bench_row, make_bench_rows

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from bystander.cli.main import main
-from bystander.schemas.engine_configs import FakeTextConfig, FakeVerifierConfig
 from bystander.schemas.errors import BuildError, CorruptPartError
 from bystander.schemas.evaluate_config import ControlsConfig
 from bystander.schemas.evaluation_scores import BuildControls
+from bystander.schemas.recogniser_configs import FakeVerifierConfig
+from bystander.schemas.text_engine_configs import FakeTextConfig
 from bystander.storage.build_manifest import EngineInfo, read_manifest
 from bystander.storage.dataset_card import write_card
 from bystander.storage.filesystem import Store, open_store

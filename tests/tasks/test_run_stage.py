@@ -10,8 +10,8 @@ import pytest
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import load_config
-from bystander.schemas.engine_configs import FakeSpeechConfig
 from bystander.schemas.errors import ConfigError
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine
 from bystander.tasks.environment import StageEnvironment, StageJob
 from bystander.tasks.run_stage import describe_stage

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from bystander.schemas.engine_configs import EngineConfigs, TextEngineConfig
+    from bystander.schemas.engine_configs import EngineConfigs
+    from bystander.schemas.text_engine_configs import TextEngineConfig
 
 
 def evaluate_controls(

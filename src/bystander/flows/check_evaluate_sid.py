@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bystander.flows.check_evaluation import check_engines
 from bystander.flows.check_tpi_train import check_store
-from bystander.schemas.engine_configs import EngineConfig
+from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
 from bystander.storage.sid_bench import read_sid_bench

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from bystander.flows.check_evaluation import check_engines, list_raters, require_systems
 from bystander.flows.check_tpi_train import check_store
 from bystander.prompts.load import LoadedPack, load_pack
-from bystander.schemas.engine_configs import EngineConfig
+from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from bystander.flows.check_tpi_train import check_endpoint
-from bystander.schemas.engine_configs import (
-    EngineConfig,
-    OpenAiAudioConfig,
-    OpenAiTextConfig,
-    StandInConfig,
-    TransformersAudioConfig,
-)
+from bystander.schemas.engine_config import EngineConfig
+from bystander.schemas.engine_configs import OpenAiAudioConfig, StandInConfig, TransformersAudioConfig
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.evaluation_settings import EvaluationConfig
+from bystander.schemas.text_engine_configs import OpenAiTextConfig
 from bystander.storage.model_store import ModelStore
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from bystander.flows.check_tpi_train import NOT_IN_STORE, check_endpoint, check_store
 from bystander.prompts.load_rubrics import load_rubrics
-from bystander.schemas.engine_configs import EngineConfig, OpenAiTextConfig
+from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SID_ROLES, ByLanguageAlignerConfig
+from bystander.schemas.text_engine_configs import OpenAiTextConfig
 from bystander.schemas.text_tasks import SID_LANGUAGES
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recording_files import check_recordings

@@ -14,10 +14,11 @@ from uuid import uuid4
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiConfig
-from bystander.schemas.engine_configs import BUILD_ROLES, EngineConfigs, OpenAiTextConfig
+from bystander.schemas.engine_configs import BUILD_ROLES, EngineConfigs
 from bystander.schemas.errors import BuildError, ConfigError, InputError, StorageError
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import load_taxonomy
+from bystander.schemas.text_engine_configs import OpenAiTextConfig
 from bystander.schemas.tpi_params import LabelActionability, TpiBenchTargets, TpiTargets
 from bystander.storage.build_manifest import read_manifest
 from bystander.storage.filesystem import open_store

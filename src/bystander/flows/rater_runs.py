@@ -10,17 +10,13 @@ import pyarrow as pa
 
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
-from bystander.schemas.engine_configs import (
-    EngineConfig,
-    EvaluationEngines,
-    LlamaCppTextConfig,
-    PredictionsConfig,
-    TransformersAudioConfig,
-)
+from bystander.schemas.engine_config import EngineConfig
+from bystander.schemas.engine_configs import EvaluationEngines, PredictionsConfig, TransformersAudioConfig
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import InputError
 from bystander.schemas.evaluation_scores import RaterInfo
 from bystander.schemas.evaluation_settings import EvaluationConfig
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig
 from bystander.storage.build_manifest import ModelFileInfo
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition, read_partition_columns

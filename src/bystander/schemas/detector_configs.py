@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
-from bystander.schemas.engine_configs import EngineConfig, FasterWhisperConfig, RecogniserConfig
+from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.field_faults import describe_field_faults
 from bystander.schemas.field_types import NAME, NAME_IN_WORDS, Name
+from bystander.schemas.recogniser_configs import FasterWhisperConfig, RecogniserConfig
 from bystander.schemas.stages import Params
 
 Threshold = Annotated[float, Field(gt=0, lt=1)]

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from bystander.schemas.engine_configs import VerifierConfig
 from bystander.schemas.evaluation import TESTS, TestName
 from bystander.schemas.evaluation_settings import EvaluationConfig, JudgeParams, check_names
 from bystander.schemas.field_types import MAX_ROWS
+from bystander.schemas.recogniser_configs import VerifierConfig
 from bystander.schemas.stages import Params
 
 

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from bystander.schemas.engine_configs import CandidateConfig, TextEngineConfig
+from bystander.schemas.engine_configs import CandidateConfig
 from bystander.schemas.field_types import NAME, NAME_IN_WORDS, Name, PartitionRows, Seed, Workers
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Params
+from bystander.schemas.text_engine_configs import TextEngineConfig
 
 
 class JudgeParams(Params):

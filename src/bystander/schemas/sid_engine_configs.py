@@ -6,18 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bystander.schemas.engine_configs import (
-    EngineConfig,
+from bystander.schemas.engine_config import EngineConfig
+from bystander.schemas.engines import EngineRole
+from bystander.schemas.field_types import TimeoutSeconds
+from bystander.schemas.recogniser_configs import RecogniserConfig
+from bystander.schemas.speech_engine_configs import SpeechEngineConfig
+from bystander.schemas.stages import Params
+from bystander.schemas.text_engine_configs import (
     FakeTextConfig,
     LlamaCppTextConfig,
     OpenAiTextConfig,
     PlaybookTextConfig,
-    RecogniserConfig,
-    SpeechEngineConfig,
 )
-from bystander.schemas.engines import EngineRole
-from bystander.schemas.field_types import TimeoutSeconds
-from bystander.schemas.stages import Params
 
 # ---- decoding ------------------------------------------------------------------------------------------------
 

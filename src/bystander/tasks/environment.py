@@ -11,13 +11,7 @@ from bystander.prompts.load import load_pack
 from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.detector_configs import SidEvaluationEngines
-from bystander.schemas.engine_configs import (
-    CandidateConfig,
-    EngineConfigs,
-    EvaluationEngines,
-    StandInConfig,
-    TextEngineConfig,
-)
+from bystander.schemas.engine_configs import CandidateConfig, EngineConfigs, EvaluationEngines, StandInConfig
 from bystander.schemas.engines import CallCache, EngineRole
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig, EvaluationStages
@@ -31,6 +25,7 @@ from bystander.schemas.sid_evaluation_params import SidEvaluationStages
 from bystander.schemas.sid_params import SidStages
 from bystander.schemas.stages import Params, Stage
 from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
+from bystander.schemas.text_engine_configs import TextEngineConfig
 from bystander.schemas.tpi_params import TpiStages
 from bystander.storage.build_contents import BuildContents, read_contents
 from bystander.storage.build_manifest import ModelFileInfo

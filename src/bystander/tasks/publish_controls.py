@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bystander.prompts.load import load_pack
-from bystander.schemas.engine_configs import TextEngineConfig
 from bystander.schemas.engines import EngineIdentity
 from bystander.schemas.errors import BuildError, CorruptPartError
 from bystander.schemas.evaluate_config import ControlsConfig
 from bystander.schemas.evaluation import BENCH_ROW
 from bystander.schemas.evaluation_scores import BuildControls, RaterInfo
+from bystander.schemas.text_engine_configs import TextEngineConfig
 from bystander.storage.build_manifest import (
     BuildManifest,
     get_code_version,

@@ -16,14 +16,13 @@ from scripted_chat_server import Scripted, serve_script
 from bystander.prompts.load import load_pack
 from bystander.schemas.engine_configs import (
     FakeCandidateConfig,
-    FakeTextConfig,
     OpenAiAudioConfig,
-    PlaybookTextConfig,
     PredictionsConfig,
     StandInConfig,
     TransformersAudioConfig,
 )
 from bystander.schemas.engines import AnswerReply, AnswerRequest, CandidateEngine, EngineIdentity, RowFault
+from bystander.schemas.text_engine_configs import FakeTextConfig, PlaybookTextConfig
 from bystander.tasks.engines.cached import CachedCandidate
 from bystander.tasks.engines.registry import open_candidate, open_text_engine
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from bystander.schemas.detection import Detector
 from bystander.schemas.detector_configs import parse_detectors
-from bystander.schemas.engine_configs import KokoroSpeechConfig
 from bystander.schemas.engines import Samples, SpeechReply, SpeechRequest
 from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.detector_registry import open_detector
 from bystander.tasks.engines.kokoro import KokoroSpeechEngine

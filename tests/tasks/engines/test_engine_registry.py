@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bystander.schemas.engine_configs import FakeTextConfig, LlamaCppTextConfig, OpenAiTextConfig
 from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.text_engine_configs import FakeTextConfig, LlamaCppTextConfig, OpenAiTextConfig
 from bystander.tasks.engines import registry
 from bystander.tasks.engines.fake_text import FakeTextEngine
 from bystander.tasks.engines.llama_cpp import LlamaCppServer, LlamaCppTextEngine

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from bystander.schemas.alignment import AlignedWord, Aligner, AlignmentReply, AlignmentRequest
-from bystander.schemas.engine_configs import KokoroSpeechConfig
 from bystander.schemas.engines import RowFault, SpeechReply, SpeechRequest
 from bystander.schemas.errors import EngineSetupError, ModelStoreError
 from bystander.schemas.sid_engine_configs import KaldiGmmAlignerConfig
+from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.audio.speech_edges import find_sounding
 from bystander.tasks.engines.kaldi_gmm_aligner import KaldiGmmAligner

@@ -6,9 +6,9 @@ import threading
 import pytest
 from scripted_chat_server import Script, Scripted, answer_well, serve_script
 
-from bystander.schemas.engine_configs import OpenAiTextConfig
 from bystander.schemas.engines import Message, RowFault, TextReply, TextRequest
 from bystander.schemas.errors import EngineSetupError, EngineUnavailableError
+from bystander.schemas.text_engine_configs import OpenAiTextConfig
 from bystander.tasks.engines.openai_text import OpenAiTextEngine
 from bystander.tasks.engines.request_lanes import split_into_lanes
 

@@ -14,12 +14,6 @@ import soxr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bystander.schemas.engine_configs import (
-    FakeRecogniserConfig,
-    FakeSpeechConfig,
-    FasterWhisperConfig,
-    KokoroSpeechConfig,
-)
 from bystander.schemas.engines import (
     Recogniser,
     RecognitionReply,
@@ -29,6 +23,8 @@ from bystander.schemas.engines import (
     SpeechReply,
     SpeechRequest,
 )
+from bystander.schemas.recogniser_configs import FakeRecogniserConfig, FasterWhisperConfig
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_speech import (
     FakeRecogniser,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from bystander.schemas.engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.schemas.engines import RowFault, SpeechEngine, SpeechReply, SpeechRequest
 from bystander.schemas.errors import EngineError, EngineSetupError
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine
 from bystander.tasks.engines.kokoro import (

@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 from scripted_chat_server import answer_well, serve_script
 
-from bystander.schemas.engine_configs import FakeTextConfig, LlamaCppTextConfig, OpenAiTextConfig
 from bystander.schemas.engines import EngineIdentity, Message, RowFault, TextEngine, TextReply, TextRequest
 from bystander.schemas.taxonomy import Scenario, ScenarioExample, Taxonomy
+from bystander.schemas.text_engine_configs import FakeTextConfig, LlamaCppTextConfig, OpenAiTextConfig
 from bystander.schemas.text_tasks import NO, YES
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_text import FakeTextEngine

@@ -10,12 +10,6 @@ import numpy.typing as npt
 import pytest
 import soxr
 
-from bystander.schemas.engine_configs import (
-    FakeSpeechConfig,
-    FakeVerifierConfig,
-    KokoroSpeechConfig,
-    OnnxVerifierConfig,
-)
 from bystander.schemas.engines import (
     EmbeddingRequest,
     RowFault,
@@ -25,6 +19,8 @@ from bystander.schemas.engines import (
     SpeechReply,
     SpeechRequest,
 )
+from bystander.schemas.recogniser_configs import FakeVerifierConfig, OnnxVerifierConfig
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine, FakeVerifier
 from bystander.tasks.engines.kokoro import KokoroSpeechEngine

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bystander.schemas.engine_configs import FakeVerifierConfig
 from bystander.schemas.engines import RowFault
 from bystander.schemas.errors import InputError
+from bystander.schemas.recogniser_configs import FakeVerifierConfig
 from bystander.tasks.engines.fake_speech import FakeVerifier
 from bystander.tasks.metrics.segment_similarity import SpeechCut, find_cut, find_cuts, measure_dissimilarities
 from control_rows import make_bench, make_bench_row

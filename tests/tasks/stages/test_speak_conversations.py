@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from bystander.schemas.engine_configs import FakeRecogniserConfig, FakeSpeechConfig, KokoroSpeechConfig
 from bystander.schemas.engines import SpeechEngine, SpeechReply, SpeechRequest
+from bystander.schemas.recogniser_configs import FakeRecogniserConfig
 from bystander.schemas.sid import SCRIPTED
 from bystander.schemas.sid_params import SpeakConversations
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.schemas.stages import StageOutput
 from bystander.schemas.tpi_params import SynthesiseSpeech
 from bystander.storage.model_store import ModelStore

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bystander.schemas.engine_configs import FakeRecogniserConfig, FakeSpeechConfig, FakeVerifierConfig
+from bystander.schemas.recogniser_configs import FakeRecogniserConfig, FakeVerifierConfig
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig
 from bystander.schemas.tpi import CHECKED, SCORED, VOICED
 from bystander.schemas.tpi_params import TpiStages
 from bystander.tasks.audio.coding import decode_audio

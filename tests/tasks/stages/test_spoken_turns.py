@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bystander.schemas.engine_configs import FakeSpeechConfig
 from bystander.schemas.sid import SCRIPTED
 from bystander.schemas.sid_engine_configs import SileroVadConfig
 from bystander.schemas.sid_params import CutTurns, FindTurns, SpeakConversations
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine
 from bystander.tasks.engines.registry import open_vad
 from bystander.tasks.stages import find_turns, speak_conversations

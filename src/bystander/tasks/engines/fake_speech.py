@@ -17,7 +17,6 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from bystander.schemas.engine_configs import FakeRecogniserConfig, FakeSpeechConfig, FakeVerifierConfig
 from bystander.schemas.engines import (
     EmbeddingRequest,
     EngineIdentity,
@@ -31,6 +30,8 @@ from bystander.schemas.engines import (
     Voice,
 )
 from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.recogniser_configs import FakeRecogniserConfig, FakeVerifierConfig
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig
 from bystander.tasks.engines.engine_audio import measure_peak_level
 from bystander.tasks.texts.turn_words import find_turn_words
 

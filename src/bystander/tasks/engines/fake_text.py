@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bystander.schemas.engine_configs import FakeTextConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
 from bystander.schemas.identity import digest_json, make_rng
 from bystander.schemas.taxonomy import Scenario, Taxonomy, load_taxonomy
+from bystander.schemas.text_engine_configs import FakeTextConfig
 from bystander.schemas.text_tasks import (
     CHECK_REALISM,
     JUDGE_TASKS,

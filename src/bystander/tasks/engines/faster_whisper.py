@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from bystander.schemas.engine_configs import FasterWhisperConfig
 from bystander.schemas.engines import EngineIdentity, RecognitionReply, RecognitionRequest, RowFault
 from bystander.schemas.errors import EngineError, EngineSetupError
+from bystander.schemas.recogniser_configs import FasterWhisperConfig
 from bystander.tasks.engines.engine_audio import convert_rate, measure_peak_level
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
 

@@ -21,10 +21,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from bystander.schemas.engine_configs import KokoroSpeechConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, SpeechReply, SpeechRequest, SpokenWord, Voice
 from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.identity import make_rng
+from bystander.schemas.speech_engine_configs import KokoroSpeechConfig
 from bystander.tasks.engines.kokoro_english import EnglishPronouncer
 from bystander.tasks.engines.kokoro_mandarin import PACKAGES as MANDARIN_PACKAGES
 from bystander.tasks.engines.kokoro_mandarin import MandarinPronouncer

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bystander.schemas.engine_configs import LlamaCppTextConfig, OpenAiTextConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
 from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig
 from bystander.tasks.engines.openai_text import OnReply, OpenAiTextEngine, describe_settings
 
 _PROMPT_CACHE_MIB = 512

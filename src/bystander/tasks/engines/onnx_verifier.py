@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bystander.schemas.engine_configs import OnnxVerifierConfig
 from bystander.schemas.engines import EmbeddingRequest, EngineIdentity, RowFault, Samples
 from bystander.schemas.errors import EngineError
+from bystander.schemas.recogniser_configs import OnnxVerifierConfig
 from bystander.tasks.engines.engine_audio import convert_rate
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
 from bystander.tasks.engines.onnx_session import open_onnx_session

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bystander.schemas.engine_configs import LlamaCppTextConfig, OpenAiTextConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig
 from bystander.tasks.engines.chat_reply import (
     build_answer_schema,
     choose_option,

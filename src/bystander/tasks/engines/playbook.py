@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bystander.schemas import text_tasks
-from bystander.schemas.engine_configs import PlaybookTextConfig
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
 from bystander.schemas.identity import digest_json
 from bystander.schemas.starter_queries import normalise_text
+from bystander.schemas.text_engine_configs import PlaybookTextConfig
 from bystander.tasks.engines.playbook_data import KIND_ORDER, PlaybookData, RealismItem, load_playbook_data
 from bystander.tasks.engines.playbook_dialogues import PlaybookDialogue, expand_query, list_primaries
 from bystander.tasks.engines.rule_judge import judge_by_rules

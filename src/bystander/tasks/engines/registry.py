@@ -12,28 +12,22 @@ from bystander.schemas.alignment import Aligner
 from bystander.schemas.engine_configs import (
     CandidateConfig,
     FakeCandidateConfig,
-    FakeRecogniserConfig,
-    FakeSpeechConfig,
-    FakeTextConfig,
-    FakeVerifierConfig,
-    FasterWhisperConfig,
-    KokoroSpeechConfig,
-    LlamaCppTextConfig,
-    OnnxVerifierConfig,
     OpenAiAudioConfig,
-    OpenAiTextConfig,
-    PlaybookTextConfig,
     PredictionsConfig,
-    RecogniserConfig,
-    SpeechEngineConfig,
     StandInConfig,
-    TextEngineConfig,
     TransformersAudioConfig,
-    VerifierConfig,
 )
 from bystander.schemas.engines import CandidateEngine, Recogniser, SpeakerVerifier, SpeechEngine, TextEngine
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.packs import PromptPack
+from bystander.schemas.recogniser_configs import (
+    FakeRecogniserConfig,
+    FakeVerifierConfig,
+    FasterWhisperConfig,
+    OnnxVerifierConfig,
+    RecogniserConfig,
+    VerifierConfig,
+)
 from bystander.schemas.recordings import AudioDecoder
 from bystander.schemas.sid_engine_configs import (
     AlignerConfig,
@@ -51,6 +45,14 @@ from bystander.schemas.sid_engine_configs import (
     SileroVadConfig,
     TaggerConfig,
     VadConfig,
+)
+from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig, SpeechEngineConfig
+from bystander.schemas.text_engine_configs import (
+    FakeTextConfig,
+    LlamaCppTextConfig,
+    OpenAiTextConfig,
+    PlaybookTextConfig,
+    TextEngineConfig,
 )
 
 ResolveModel = Callable[[str], Path]
