@@ -19,7 +19,7 @@ from bystander.tasks.engines.chat_reply import (
     read_json,
     split_thinking,
 )
-from bystander.tasks.engines.openai_client import ChatClient, run_together
+from bystander.tasks.engines.openai_client import ChatClient, Slot, run_together
 from bystander.tasks.engines.request_lanes import split_into_lanes
 
 if TYPE_CHECKING:
@@ -51,12 +51,13 @@ class _Answer:
 
 
 class OpenAiTextEngine:
-    """A model behind an OpenAI-compatible endpoint, called concurrently with at most `max_in_flight` requests.
+    """A model behind one or several OpenAI-compatible endpoints, each with at most `max_in_flight` requests at once.
 
     The bound is shared by all threads that call `generate`.
 
-    Requests are sent in lanes ordered by their prompts, because servers reuse the computed beginning of a prompt;
-    replies come back in the order asked.
+    Requests are sent in lanes ordered by their prompts, because servers reuse the computed beginning of a prompt; the
+    lanes next to each other have the same server for a home (`endpoint_pool`). A lane that is done takes over the last
+    request of the longest one, of those with its home if they have any left. Replies come back in the order asked.
     """
 
     def __init__(
@@ -66,16 +67,20 @@ class OpenAiTextEngine:
         *,
         identity: EngineIdentity | None = None,
         use_proxies: bool = True,
+        check_models: bool = True,
+        api_key: str | None = None,
     ) -> None:
         """Take the settings; nothing is contacted yet.
 
-        `identity` replaces the one that the config gives, `use_proxies` is False for servers on this machine.
+        `identity` replaces the one that the config gives; the others are those of `ChatClient`.
 
         Raises:
             EngineSetupError: the environment variable that should hold the key is not set.
         """
         self._config = config
-        self._client = ChatClient(config, "text engine", use_proxies=use_proxies)
+        self._client = ChatClient(
+            config, "text engine", use_proxies=use_proxies, check_models=check_models, api_key=api_key
+        )
         self._identity = identity or EngineIdentity(
             kind="text",
             name="openai",
@@ -113,33 +118,36 @@ class OpenAiTextEngine:
         self, requests: Sequence[TextRequest], on_reply: OnReply | None
     ) -> list[TextReply | RowFault]:
         replies: dict[int, TextReply | RowFault] = {}
-        lanes = split_into_lanes(requests, self._config.max_in_flight)
+        lanes = split_into_lanes(requests, self._client.capacity)
+        homes = [self._client.pool.find_home(number, len(lanes)) for number in range(len(lanes))]
 
-        async def run_lane(lane: deque[int]) -> None:
+        async def run_lane(lane: deque[int], home: int) -> None:
             while True:
                 if lane:
                     index = lane.popleft()
-                elif longest := max(lanes, key=len):
-                    index = longest.pop()
+                elif left := [
+                    (homes[number] == home, len(other), -number) for number, other in enumerate(lanes) if other
+                ]:
+                    index = lanes[-max(left)[2]].pop()
                 else:
                     return
-                async with self._client.in_flight:
-                    reply = await self._answer(requests[index])
+                async with self._client.take_slot(home) as slot:
+                    reply = await self._answer(slot, requests[index])
                 replies[index] = reply
                 if on_reply is not None and isinstance(reply, TextReply):
                     on_reply(index, reply)
 
-        await run_together([run_lane(lane) for lane in lanes])
+        await run_together([run_lane(lane, home) for lane, home in zip(lanes, homes, strict=True)])
         return [replies[index] for index in range(len(requests))]
 
-    async def _answer(self, request: TextRequest) -> TextReply | RowFault:
+    async def _answer(self, slot: Slot, request: TextRequest) -> TextReply | RowFault:
         if not request.options:
-            return await self._write(request, request.reply_schema)
+            return await self._write(slot, request, request.reply_schema)
         if self._logprobs_offered:
-            measured = await self._measure(request)
+            measured = await self._measure(slot, request)
             if measured is not None:
                 return measured
-        reply = await self._write(request, build_answer_schema(request.options))
+        reply = await self._write(slot, request, build_answer_schema(request.options))
         if isinstance(reply, RowFault) or reply.value is None:
             return reply
         answer = str(reply.value["answer"])
@@ -153,9 +161,10 @@ class OpenAiTextEngine:
             completion_tokens=reply.completion_tokens,
         )
 
-    async def _measure(self, request: TextRequest) -> TextReply | None:
+    async def _measure(self, slot: Slot, request: TextRequest) -> TextReply | None:
         """Return a reply with measured probabilities, or None where the server's answer gives none."""
         answer = await self._ask(
+            slot,
             request,
             {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": _TOP_LOGPROBS},
         )
@@ -175,13 +184,13 @@ class OpenAiTextEngine:
             completion_tokens=answer.completion_tokens,
         )
 
-    async def _write(self, request: TextRequest, schema: Mapping[str, Any] | None) -> TextReply | RowFault:
+    async def _write(self, slot: Slot, request: TextRequest, schema: Mapping[str, Any] | None) -> TextReply | RowFault:
         """Ask, and ask once more if the answer cannot be read."""
         fault = RowFault("unparsable_reply")
         options = _writing_options(request, schema, self._config.reasoning_tokens)
         prompt_tokens = completion_tokens = 0
         for attempt in range(2):
-            answer = await self._ask(request, options, repair=attempt > 0, schema=schema)
+            answer = await self._ask(slot, request, options, repair=attempt > 0, schema=schema)
             if isinstance(answer, RowFault):
                 return answer
             prompt_tokens += answer.prompt_tokens
@@ -212,6 +221,7 @@ class OpenAiTextEngine:
 
     async def _ask(
         self,
+        slot: Slot,
         request: TextRequest,
         options: Mapping[str, Any],
         repair: bool = False,
@@ -221,7 +231,9 @@ class OpenAiTextEngine:
         if repair:
             # Into the last message, not behind it: some chat templates refuse two user turns in a row.
             messages[-1]["content"] += _REPAIR if schema is not None else _REPAIR_TEXT
-        return await self._client.complete(_read_completion, seed=request.seed + repair, messages=messages, **options)
+        return await self._client.complete(
+            slot, _read_completion, seed=request.seed + repair, messages=messages, **options
+        )
 
 
 def describe_settings(config: OpenAiTextConfig | LlamaCppTextConfig) -> tuple[tuple[str, str], ...]:
