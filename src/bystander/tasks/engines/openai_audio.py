@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OnReply = Callable[[int, AnswerReply], None]
 
-_READING_VERSION = "1"
+_READING_VERSION = "2"
 """Part of the identity: raised when the same clip would be sent, or the same answer read, in another way."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -25,9 +26,11 @@ from bystander.tasks.engines.request_lanes import split_into_lanes
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
 
+_log = logging.getLogger(__name__)
+
 OnReply = Callable[[int, TextReply], None]
 
-_READING_VERSION = "1"
+_READING_VERSION = "2"
 """Part of the identity: raised when the same answer of a server would be read as another reply."""
 _TOP_LOGPROBS = 20
 """As many alternatives as vLLM and OpenAI give at most."""
@@ -48,6 +51,8 @@ class _Answer:
     tokens: tuple[tuple[str, float], ...] | None
     prompt_tokens: int
     completion_tokens: int
+    reasoning_tokens: int
+    """Of the completion's, those that the server says were thought, which hosted ones do not show."""
 
 
 class OpenAiTextEngine:
@@ -90,6 +95,7 @@ class OpenAiTextEngine:
         )
         # A reasoning model's first token is a thought: its log-probabilities say nothing about the answer.
         self._logprobs_offered = config.logprobs and not config.reasoning_tokens
+        self._thoughts_seen = False
 
     @property
     def identity(self) -> EngineIdentity:
@@ -196,14 +202,18 @@ class OpenAiTextEngine:
             prompt_tokens += answer.prompt_tokens
             completion_tokens += answer.completion_tokens
             text, thinking = split_thinking(answer.content)
-            raw = answer.content
+            thinking = answer.reasoning or thinking or None
+            raw = answer.content if text or not answer.reasoning else f"<think>{answer.reasoning}"
             if loops_white_space(answer.content):
                 fault = RowFault("unparsable_reply", "the reply is a loop of white space", raw)
                 continue
             if answer.finish_reason == "length":
-                return RowFault("reply_too_long", f"the reply does not end within {options['max_tokens']} tokens", raw)
+                return RowFault("reply_too_long", self._explain_length(text, thinking, options["max_tokens"]), raw)
             if not text:
-                return RowFault("empty_reply", "the model answered nothing", raw)
+                said = "the model thought and answered nothing" if thinking else "the model answered nothing"
+                return RowFault("empty_reply", said, raw)
+            if schema is not None and thinking is None:
+                self._doubt_thinking(answer)
             try:
                 value = read_json(text, schema) if schema is not None else None
             except ValueError as exc:
@@ -212,12 +222,30 @@ class OpenAiTextEngine:
             return TextReply(
                 text=text,
                 value=value,
-                reasoning=answer.reasoning or thinking,
+                reasoning=thinking,
                 repaired=attempt > 0,
                 prompt_tokens=prompt_tokens,
                 completion_tokens=completion_tokens,
             )
         return fault
+
+    def _explain_length(self, text: str, thinking: str | None, tokens: int) -> str:
+        if thinking and not text:
+            return f"the model thought for all of its {tokens} tokens and gave no answer; raise `reasoning_tokens`"
+        if thinking is None and self._config.reasoning_tokens:
+            # Without its opening tag, which templates put into the prompt, a thought looks like an answer.
+            return f"the reply does not end within {tokens} tokens, nor do thoughts in it; raise `reasoning_tokens`"
+        return f"the reply does not end within {tokens} tokens"
+
+    def _doubt_thinking(self, answer: _Answer) -> None:
+        """Warn, once, where a model that should think gives its first JSON without."""
+        if self._config.reasoning_tokens and not self._thoughts_seen and not answer.reasoning_tokens:
+            _log.warning(
+                "text engine %s: `reasoning_tokens` is set, but it answers in JSON without thinking; vLLM lets it "
+                "think only with --reasoning-parser",
+                self._config.model,
+            )
+        self._thoughts_seen = True
 
     async def _ask(
         self,
@@ -267,6 +295,7 @@ def _read_completion(completion: ChatCompletion) -> _Answer:
     if choice.logprobs is not None and choice.logprobs.content:
         tokens = tuple((top.token, top.logprob) for top in choice.logprobs.content[0].top_logprobs) or None
     usage = completion.usage
+    details = usage.completion_tokens_details if usage else None
     return _Answer(
         content=choice.message.content or "",
         reasoning=reasoning if isinstance(reasoning, str) else None,
@@ -274,4 +303,5 @@ def _read_completion(completion: ChatCompletion) -> _Answer:
         tokens=tokens,
         prompt_tokens=usage.prompt_tokens if usage else 0,
         completion_tokens=usage.completion_tokens if usage else 0,
+        reasoning_tokens=(details.reasoning_tokens or 0) if details is not None else 0,
     )
