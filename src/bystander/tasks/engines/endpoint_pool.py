@@ -77,7 +77,7 @@ class EndpointPool:
         self._slack = max(1, limit // _SLACK_SHARE)
         self._probe = probe
         self._name = name
-        self._pauses_s = probe_pauses_s
+        self.probe_pauses_s = probe_pauses_s
         self._waiters: list[_Waiter] = []
         self._watches: dict[Endpoint, asyncio.Task[None]] = {}
         self._recovered = asyncio.Event()
@@ -185,7 +185,7 @@ class EndpointPool:
         looks = 0
         while True:
             if looks or not at_once:
-                await asyncio.sleep(self._pauses_s[min(looks, len(self._pauses_s) - 1)])
+                await asyncio.sleep(self.probe_pauses_s[min(looks, len(self.probe_pauses_s) - 1)])
             looks += 1
             fault = await self._probe(endpoint)
             if fault is None:

@@ -13,7 +13,7 @@ from bystander.schemas.text_engine_configs import VllmTextConfig
 
 _STRUCTURED_OUTPUTS = "--structured-outputs-config"
 _NO_WHITE_SPACE = {"backend": "xgrammar", "disable_any_whitespace": True}
-"""With free white space between the parts of JSON, a model may loop in it until its tokens are used up (vLLM #38696)."""
+"""With free white space between parts of JSON, a model may loop in it until all its tokens are gone (vLLM 38696)."""
 _OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "OMP_WAIT_POLICY")
 """Variables of this environment's Python, which must not reach into another's."""
 DEVICES = "CUDA_VISIBLE_DEVICES"
