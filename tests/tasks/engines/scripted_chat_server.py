@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +42,7 @@ class ScriptedChatServer:
         self.keys: list[str | None] = []
         self.most_open = 0
         self._open = 0
+        self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._script = script
         outer = self
@@ -49,6 +52,15 @@ class ScriptedChatServer:
 
             def do_POST(self) -> None:
                 outer._answer(self)
+
+            def setup(self) -> None:
+                super().setup()
+                outer._connections.add(self.connection)
+
+            def finish(self) -> None:
+                outer._connections.discard(self.connection)
+                with contextlib.suppress(OSError):
+                    super().finish()
 
             def do_GET(self) -> None:
                 outer._list_models(self)
@@ -70,8 +82,12 @@ class ScriptedChatServer:
         self.base_url = f"http://127.0.0.1:{self.port}/v1"
 
     def close(self) -> None:
+        """Stop as a process that dies would: connections that are kept open end, too."""
         self._http.shutdown()
         self._http.server_close()
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         self._thread.join()
 
     def _list_models(self, handler: BaseHTTPRequestHandler) -> None:

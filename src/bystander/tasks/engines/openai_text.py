@@ -20,6 +20,7 @@ from bystander.tasks.engines.chat_reply import (
     read_json,
     split_thinking,
 )
+from bystander.tasks.engines.endpoint_pool import EndpointPool
 from bystander.tasks.engines.openai_client import ChatClient, Slot, run_together
 from bystander.tasks.engines.request_lanes import split_into_lanes
 
@@ -102,6 +103,11 @@ class OpenAiTextEngine:
         """What decides the replies."""
         return self._identity
 
+    @property
+    def endpoints(self) -> EndpointPool:
+        """The servers, with what each has answered so far."""
+        return self._client.pool
+
     def generate(self, requests: Sequence[TextRequest], on_reply: OnReply | None = None) -> list[TextReply | RowFault]:
         """Return one reply or fault a request, in order.
 
@@ -143,7 +149,9 @@ class OpenAiTextEngine:
                 if on_reply is not None and isinstance(reply, TextReply):
                     on_reply(index, reply)
 
-        await run_together([run_lane(lane, home) for lane, home in zip(lanes, homes, strict=True)])
+        # The first of each home, then the second: so that all servers fill up alike, and none looks much the busiest.
+        order = sorted(range(len(lanes)), key=lambda number: (number - homes.index(homes[number]), homes[number]))
+        await run_together([run_lane(lanes[number], homes[number]) for number in order])
         return [replies[index] for index in range(len(requests))]
 
     async def _answer(self, slot: Slot, request: TextRequest) -> TextReply | RowFault:
