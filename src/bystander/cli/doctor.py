@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import typer
 
+from bystander.schemas.addresses import show_addresses
 from bystander.schemas.errors import BystanderError
 
 State = Literal["ok", "note", "missing"]
@@ -52,6 +53,7 @@ _OPTIONAL = {
 }
 _ENGINE_PACKAGES = {
     "openai": ("openai",),
+    "vllm": ("openai",),
     "llama_cpp": ("xllamacpp", "openai"),
     "kokoro": ("onnxruntime", "hibari-tts"),
     "faster_whisper": ("faster-whisper",),
@@ -158,7 +160,9 @@ def check_engine(role: str, config: Any, models: Mapping[str, str] | str) -> Che
         if fault:
             return Check("missing", subject, f"package {name} {fault}", f"pip install --force-reinstall {name}")
     if config.engine == "openai":
-        return Check("ok", subject, f"{config.model} at {config.base_url} (not contacted)")
+        return Check("ok", subject, f"{config.model} at {show_addresses(config.base_url)} (not contacted)")
+    if config.engine == "vllm":
+        return _check_vllm(subject, config)
     model = getattr(config, "model", None)
     if model is None:
         return Check("ok", subject, "needs no model file")
@@ -172,6 +176,15 @@ def check_engine(role: str, config: Any, models: Mapping[str, str] | str) -> Che
     if state is None:
         return Check("missing", subject, f"{model}: no model of that name and no such file", "bystander models list")
     return Check("missing", subject, f"{model}: is {state} in the model store", f"bystander models fetch {model}")
+
+
+def _check_vllm(subject: str, config: Any) -> Check:
+    from bystander.tasks.engines.vllm_command import find_program
+
+    try:
+        return Check("ok", subject, f"{config.model} by {find_program(config)} (not started)")
+    except BystanderError as exc:
+        return Check("missing", subject, str(exc))
 
 
 def _print(title: str, checks: Iterable[Check]) -> None:
