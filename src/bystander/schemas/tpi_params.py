@@ -105,9 +105,9 @@ class ChooseVoices(Params):
     or of each voice: neither the seed nor other voices change on which side it is, and a larger share only adds to
     it."""
     hold_out_by: Literal["pair", "voice"] = "pair"
-    """What is set aside: pairs, so that a voice occurs on both sides but never with the same partner, or voices, so that
-    no speaker occurs on both. With `voice`, a build also shares no voice with those in `disjoint_from`. That takes a
-    bank: with V voices and a quarter held out, a bench has V / 4 of them and V² / 32 pairs."""
+    """What is set aside: pairs, so that a voice occurs on both sides but never with the same partner, or voices, so
+    that no speaker occurs on both. With `voice`, a build also shares no voice with those in `disjoint_from`. That takes
+    a bank: with V voices and a quarter held out, a bench has V / 4 of them and about V² / 32 pairs."""
     use: Literal["all", "rest", "held_out"] = "all"
     """What to draw from: all, what is not set aside (train builds), or what is (benches)."""
 

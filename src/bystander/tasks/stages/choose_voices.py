@@ -25,9 +25,9 @@ def choose_voices(rows: pa.Table, context: StageContext) -> StageOutput:
     """Draw the primary's voice and another one for the third party, seeded by the row.
 
     Every voice that has a permitted partner is drawn equally often in either role, in expectation, as far as the pairs
-    that are not permitted allow it: pairs to avoid, pairs that sound alike, pairs of other builds, and those on the side
-    of the hold-out that is not to be used. Where voices are held out, those on the other side and those of other builds
-    are not drawn at all. Both voices speak the row's language.
+    that are not permitted allow it: pairs to avoid, pairs that sound alike, pairs of other builds, and those on the
+    side of the hold-out that is not to be used. Where voices are held out, those on the other side and those of other
+    builds are not drawn at all. Both voices speak the row's language.
 
     Columns read: id, language. Written: n_speakers (2), primary_voice, third_party_voice, twin_id (null).
 
@@ -35,8 +35,8 @@ def choose_voices(rows: pa.Table, context: StageContext) -> StageOutput:
         no_voices_for_language: fewer than two voices that may be paired speak the row's language.
 
     Raises:
-        ConfigError: the settings name a voice that the engine lacks, ask for embeddings that it does not state, or leave
-            no pair to draw.
+        ConfigError: the settings name a voice that the engine lacks, ask for embeddings that it does not state, or
+            leave no pair to draw.
     """
     tables = _open_tables(context.speech.voices, cast(ChooseVoices, context.params), context.exclusions)
     outcomes: list[dict[str, Any] | RowFault] = []
@@ -63,8 +63,8 @@ def check_voices(
     """See whether an engine's voices can speak a build's rows, before there are any.
 
     Raises:
-        ConfigError: the settings name a voice that the engine lacks, ask for embeddings that it does not state, or leave
-            no pair for one of the languages.
+        ConfigError: the settings name a voice that the engine lacks, ask for embeddings that it does not state, or
+            leave no pair for one of the languages.
     """
     tables = _open_tables(offered, params, exclusions)
     for language in languages:
@@ -123,8 +123,8 @@ def _check_names(offered: Sequence[Voice], params: ChooseVoices) -> None:
     bare = sorted(voice.id for voice in offered if not voice.embedding)
     if params.avoid_similar is not None and bare:
         raise ConfigError(
-            f"stages.{NAME}.avoid_similar: the speech engine states no speaker embedding of {_list_names(bare)}; a voice "
-            "bank that `bystander voices index` made has them; set it to null, or name pairs in `avoid_pairs`"
+            f"stages.{NAME}.avoid_similar: the speech engine states no speaker embedding of {_list_names(bare)}; a "
+            "voice bank that `bystander voices index` made has them; set it to null, or name pairs in `avoid_pairs`"
         )
 
 
