@@ -97,7 +97,7 @@ class FileVoiceBank:
             kept = self._kept
             if kept is None or kept[:2] != (shard, group):
                 with _open_shard(self._store, shard) as file:
-                    kept = self._kept = (shard, group, file.read_row_group(group, columns=["audio"]))
+                    kept = self._kept = (shard, group, file.read_row_group(group, columns=["audio"], use_threads=False))
             return kept[2]
 
     @cached_property

@@ -132,13 +132,19 @@ def _walk(system: Any, folder: str, subset: str | None, walk: _Walk) -> None:
         if info["type"] != "directory":
             (walk.files.append((subset, path)) if _is_audio(path) else walk.others.append(path))
             walk.is_mls |= name == TABLE_NAMES[0]
-        elif subset is None and _SUBSET.fullmatch(name):
+        elif subset is None and _is_subset(system, path):
             walk.subsets.add(name)
             _walk(system, path, name, walk)
         elif name.casefold() in _PASSED_OVER:
             _walk(system, path, subset, walk)
         elif name != "limited_supervision":  # of MLS: lists of names, no speaker
             walk.folders.append((subset, path))
+
+
+def _is_subset(system: Any, path: str) -> bool:
+    """Whether a folder is named as a sub-set; one such as `test_speaker` that holds sound files itself is a speaker."""
+    match = _SUBSET.fullmatch(posixpath.basename(path))
+    return match is not None and (not match[2] or not any(_is_audio(name) for name in system.ls(path, detail=False)))
 
 
 def _tell_layout(walk: _Walk) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 from bystander.schemas.engines import Samples
 from bystander.tasks.audio.levels import SILENCE_DBFS, convert_from_db, measure_peak
 from bystander.tasks.audio.room_tone import make_room_tone
-from bystander.tasks.audio.speech_activity import FRAME_S, estimate_floor, find_energetic, list_runs, measure_levels
-from bystander.tasks.audio.speech_quality import measure_quality
+from bystander.tasks.audio.speech_activity import FRAME_S, list_runs, measure_levels
+from bystander.tasks.audio.speech_quality import find_speech_frames, measure_quality
 from bystander.tasks.audio.trimming import FADE_S, fade_edges
 
 _MOST_GAIN_DB = 12.0
@@ -24,8 +24,7 @@ def find_stretch(samples: Samples, rate: int, max_s: float, max_pause_s: float, 
     Where a speaker goes on for longer than `max_s` without a pause of 100 ms, it is cut in the middle of speech. Of
     equal stretches, the first. (0, 0) where there is no speech.
     """
-    levels = measure_levels(samples, rate)
-    runs = list_runs(find_energetic(levels, estimate_floor(levels)))
+    runs = list_runs(find_speech_frames(measure_levels(samples, rate)))
     most = int((max_s - 2 * margin_s) / FRAME_S)
     pause = round(max_pause_s / FRAME_S)
     best, best_speech = (0, 0), 0
