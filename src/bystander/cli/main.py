@@ -17,6 +17,7 @@ from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
 from bystander.cli.split import split
 from bystander.cli.verify import verify
+from bystander.cli.voices import app as voices_app
 from bystander.schemas.errors import BystanderError, UserError
 
 _ClickError: Any = typer.BadParameter.__mro__[2]
@@ -36,6 +37,7 @@ app.add_typer(models_app, name="models")
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")
 app.command("verify")(verify)
+app.add_typer(voices_app, name="voices")
 app.command("doctor")(doctor)
 
 

@@ -49,7 +49,8 @@ class TpiConfig(BuildConfig):
     dataset: DatasetName = "tpi"
     queries: QuerySource = QuerySource()
     disjoint_from: tuple[str, ...] = ()
-    """Folders or fsspec URLs of finished builds with which this one shares no query, no text and no pair of voices."""
+    """Folders or fsspec URLs of finished builds with which this one shares no query, no text and no pair of voices (no
+    voice at all with `stages.choose_voices.hold_out_by: voice`)."""
     taxonomy: str | None = None
     pack: str = "reference"
     """Name of a built-in pack or path of a pack's folder."""

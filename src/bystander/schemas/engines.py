@@ -177,6 +177,9 @@ class Voice:
     gender: Literal["female", "male"] | None = None
     source: str = ""
     licence: str = ""
+    embedding: bytes = field(default=b"", repr=False)
+    """Speaker embedding, shape (d,), little-endian float32, L2 norm 1; empty where none is known. As bytes, because a
+    voice is hashed and compared."""
 
 
 @dataclass(frozen=True, slots=True)
