@@ -137,9 +137,11 @@ def read_row_contents(
 
 
 def read_columns(
-    store: Store, manifest: BuildManifest, columns: Sequence[str]
+    store: Store, manifest: BuildManifest, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[tuple[ShardInfo, pa.RecordBatch]]:
     """Yield some columns of a build's rows, a row group at a time, with the shard that they are in.
+
+    The `optional` ones are left out where the build has none.
 
     Raises:
         StorageError: a shard cannot be read, or lacks a column.
@@ -150,8 +152,9 @@ def read_columns(
                 missing = [name for name in columns if name not in file.schema_arrow.names]
                 if missing:
                     raise StorageError(f"{store.uri_of(shard.file)}: has no column {', '.join(missing)}")
+                wanted = [*columns, *(name for name in optional if name in file.schema_arrow.names)]
                 for index in range(file.num_row_groups):
-                    for batch in file.read_row_group(index, columns=list(columns)).to_batches():
+                    for batch in file.read_row_group(index, columns=wanted).to_batches():
                         yield shard, batch
         except (pa.ArrowException, OSError, ValueError) as exc:
             reason = str(exc).splitlines()[0].rstrip(".")

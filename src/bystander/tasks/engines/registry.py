@@ -25,6 +25,7 @@ from bystander.schemas.recogniser_configs import (
     FakeVerifierConfig,
     FasterWhisperConfig,
     OnnxVerifierConfig,
+    OpenAiWhisperConfig,
     RecogniserConfig,
     VerifierConfig,
 )
@@ -66,6 +67,7 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     KokoroSpeechConfig: ("kokoro", "KokoroSpeechEngine"),
     FakeSpeechConfig: ("fake_speech", "FakeSpeechEngine"),
     FasterWhisperConfig: ("faster_whisper", "FasterWhisperRecogniser"),
+    OpenAiWhisperConfig: ("openai_whisper", "OpenAiWhisperRecogniser"),
     FakeRecogniserConfig: ("fake_speech", "FakeRecogniser"),
     OnnxVerifierConfig: ("onnx_verifier", "OnnxSpeakerVerifier"),
     FakeVerifierConfig: ("fake_speech", "FakeVerifier"),
