@@ -142,7 +142,7 @@ class Store:
         return digest.hexdigest()
 
     def read_bytes(self, path: str, size: int | None = None) -> bytes:
-        """Return a file's content. From a remote store, a known `size` in bytes lets a big file come in parts at once."""
+        """Return a file's content. A known `size` in bytes lets a remote store send a big file in parts at once."""
         full = self._full(path)
         with self._wrap_errors(path, "read"):
             if self._is_local:

@@ -55,6 +55,7 @@ _AZURE = ObjectStore(
     address="AZURE_STORAGE_ACCOUNT_NAME",
     upload_options={"max_concurrency": UPLOADS_AT_ONCE},
 )
+_UNKNOWN = ObjectStore("the store", "", "its credentials", "reading and writing", "its address")
 _STORES = {"s3": _S3, "s3a": _S3, "gs": _GCS, "gcs": _GCS, "az": _AZURE, "abfs": _AZURE, "abfss": _AZURE}
 
 _VERSION_FIELDS = ("ETag", "etag", "generation")
@@ -103,12 +104,14 @@ def translate_error(exc: Exception, uri: str, verb: str) -> Exception:
             return MissingFileError(f"{uri}: is missing")
         reason = (getattr(exc, "strerror", None) or str(exc) or type(exc).__name__).strip().splitlines()[0]
         return StorageError(f"{uri}: cannot be {verb} ({reason.rstrip('.')})")
-    kind = find_object_store(uri) or ObjectStore("the store", "", "its credentials", "reading and writing", "its address")
+    kind = find_object_store(uri) or _UNKNOWN
     parts = urlsplit(uri)
     bucket = f"{parts.scheme}://{parts.netloc}"
     said = str(exc).strip().splitlines()[0].rstrip(".") if str(exc).strip() else type(exc).__name__
     if fault == "no_credentials":
-        return StoreAccessError(f"{uri}: cannot be {verb}: no credentials for {kind.name}; set {kind.credentials}")
+        return StoreAccessError(
+            f"{uri}: cannot be {verb}: no credentials for {kind.name} ({said}); set {kind.credentials}"
+        )
     if fault == "refused":
         return StoreAccessError(
             f"{uri}: cannot be {verb}: {kind.name} refuses the credentials ({said}); check {kind.credentials}"
@@ -122,9 +125,7 @@ def translate_error(exc: Exception, uri: str, verb: str) -> Exception:
             f"{uri}: cannot be {verb}: there is no {bucket}; make it first, or check its name and {kind.address}"
         )
     if fault == "elsewhere":
-        return StoreAccessError(
-            f"{uri}: cannot be {verb}: {bucket} is not served there ({said}); check {kind.address}"
-        )
+        return StoreAccessError(f"{uri}: cannot be {verb}: {bucket} is not served there ({said}); check {kind.address}")
     if fault == "unreachable":
         return StoreUnavailableError(
             f"{uri}: cannot be {verb}: {kind.name} cannot be reached ({said}); check {kind.address} and the network"

@@ -108,7 +108,7 @@ def read_part(store: Store, ref: PartRef, columns: Sequence[str] | None = None) 
         CorruptPartError: it is missing, truncated or changed.
     """
     try:
-        data = store.read_bytes(ref.path)
+        data = store.read_bytes(ref.path, ref.bytes)
     except StorageError as exc:
         raise CorruptPartError(f"part {store.uri_of(ref.path)}: {exc}", path=ref.path) from exc
     if len(data) != ref.bytes or hashlib.sha256(data).hexdigest() != ref.sha256:
@@ -237,11 +237,11 @@ def _open_part(store: Store, ref: PartRef) -> Iterator[pq.ParquetFile]:
     try:
         local = store.local_path(ref.path)
         # Arrow's own file reads what it is asked for without a detour through Python.
-        with pa.OSFile(str(local)) if local else store.open_read(ref.path) as source:
+        with pa.OSFile(str(local)) if local else store.open_read(ref.path, ref.bytes) as source:
             if source.seek(0, os.SEEK_END) != ref.bytes:
                 raise CorruptPartError(f"part {store.uri_of(ref.path)}: is not of its size", path=ref.path)
             source.seek(0)
-            yield pq.ParquetFile(source, page_checksum_verification=True)
+            yield pq.ParquetFile(source, pre_buffer=local is None, page_checksum_verification=True)
     except CorruptPartError:
         raise
     except (StorageError, OSError, pa.ArrowException, KeyError) as exc:

@@ -94,7 +94,7 @@ class RemoteFile(io.BufferedIOBase):
         buffer[: len(data)] = data
         return len(data)
 
-    def peek(self, size: int = 0, /) -> bytes:
+    def peek(self, size: int = 0, /) -> bytes:  # noqa: ARG002 - a buffered reader's has it too
         """Return some of what comes next without moving on; `IOBase.readline` goes by it."""
         at = self._at
         if not self._known():

@@ -54,9 +54,7 @@ def find_result(store: Store, stage: str, fingerprint: str) -> StageResult | Non
     try:
         kept, rejected = PartRef(**data.pop("kept")), PartRef(**data.pop("rejected"))
         result = StageResult(**data, kept=kept, rejected=rejected, reused=True)
-        whole = all(
-            store.exists(ref.path) and store.size(ref.path) == ref.bytes for ref in (result.kept, result.rejected)
-        )
+        whole = all(store.holds(ref.path, ref.bytes) for ref in (result.kept, result.rejected))
     except (TypeError, KeyError, AttributeError):
         return None
     return result if whole else None

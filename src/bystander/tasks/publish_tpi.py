@@ -144,6 +144,7 @@ def publish_tpi(
     )
     write_report(store, manifest, config.report_rows)
     write_card(store, manifest)
+    environment.assert_alone()
     write_manifest(store, manifest)
     return manifest
 
