@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import bystander
 from bystander.schemas.errors import BuildError, MissingFileError
 from bystander.schemas.identity import digest_json
-from bystander.storage.file_versions import note_versions
 from bystander.storage.filesystem import Store
 
 MANIFEST_NAME = "manifest.json"
@@ -284,7 +283,6 @@ def get_code_version() -> str:
 
 def write_manifest(store: Store, manifest: ManifestBase) -> None:
     """Write a build's `manifest.json`; call it after every other file is in place."""
-    note_versions(store)
     store.write_bytes(MANIFEST_NAME, manifest.model_dump_json(indent=2).encode() + b"\n")
 
 

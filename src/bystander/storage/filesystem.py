@@ -21,7 +21,6 @@ from bystander.schemas.errors import BystanderError, InputError, MissingFileErro
 from bystander.storage.object_stores import (
     explain_missing_package,
     find_object_store,
-    find_version,
     is_refused_creation,
     translate_error,
 )
@@ -235,13 +234,6 @@ class Store:
         With `temporary` they are those that are being written, or that killed writers left.
         """
         return {name: int(info["size"]) for name, info in self._find(path, temporary).items()}
-
-    def list_versions(self, path: str = "") -> dict[str, tuple[int, str]]:
-        """Return the paths of all files below a folder, with size in bytes and a mark that changes with the content.
-
-        The mark is an object store's own (its entity tag, say), `""` where it has none.
-        """
-        return {name: (int(info["size"]), find_version(info)) for name, info in self._find(path, False).items()}
 
     def list_folders(self, path: str = "") -> list[str]:
         """Return the names of the folders directly in a folder, sorted; none if it is missing."""

@@ -58,17 +58,11 @@ _AZURE = ObjectStore(
 _UNKNOWN = ObjectStore("the store", "", "its credentials", "reading and writing", "its address")
 _STORES = {"s3": _S3, "s3a": _S3, "gs": _GCS, "gcs": _GCS, "az": _AZURE, "abfs": _AZURE, "abfss": _AZURE}
 
-_VERSION_FIELDS = ("ETag", "etag", "generation")
 
 
 def find_object_store(uri: str) -> ObjectStore | None:
     """Return the kind of a URL's object store, or None where it is none of those known here."""
     return _STORES.get(uri.partition("://")[0]) if "://" in uri else None
-
-
-def find_version(info: Mapping[str, Any]) -> str:
-    """Return the mark of a file's content in what a listing says of it, `""` where there is none."""
-    return next((str(info[name]) for name in _VERSION_FIELDS if info.get(name)), "")
 
 
 def is_refused_creation(exc: Exception) -> bool:

@@ -7,7 +7,6 @@ from typing import TypeVar
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.storage.build_manifest import REPORT_NAME, ManifestBase, read_manifest_as
 from bystander.storage.card_parts import CARD_NAME
-from bystander.storage.file_versions import list_unchanged
 from bystander.storage.filesystem import Store
 
 _Manifest = TypeVar("_Manifest", bound=ManifestBase)
@@ -20,10 +19,8 @@ def find_published_build(store: Store, model: type[_Manifest], content_digest: s
         if manifest.content_digest != content_digest:
             return None
         whole = store.exists(REPORT_NAME) and store.exists(CARD_NAME)
-        unchanged = list_unchanged(store)
         for info in (*manifest.shards, *manifest.rejects):
-            if info.file not in unchanged:
-                whole = whole and store.size(info.file) == info.bytes and store.sha256(info.file) == info.sha256
+            whole = whole and store.size(info.file) == info.bytes and store.sha256(info.file) == info.sha256
     except (BuildError, StorageError):
         return None
     return manifest if whole else None
