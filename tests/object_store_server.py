@@ -43,7 +43,7 @@ class ObjectStoreServer:
         }
 
     def __enter__(self) -> Self:
-        self._log = tempfile.NamedTemporaryFile(prefix="bystander-s3-", suffix=".log")  # noqa: SIM115
+        self._log = tempfile.NamedTemporaryFile(prefix="bystander-s3-", suffix=".log")
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self._log, env=environment)

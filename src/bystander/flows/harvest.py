@@ -71,8 +71,9 @@ class Harvest:
         )
         self.journeys.extend(journeys)
         if self.SUMMARY.names:
-            self.summaries.extend(
-                read_partition_columns(environment.store, journey.partition, self.SUMMARY.names) for journey in journeys
+            store, names = environment.store, self.SUMMARY.names
+            self.summaries += store.map(
+                lambda journey: read_partition_columns(store, journey.partition, names), journeys
             )
         return journeys
 

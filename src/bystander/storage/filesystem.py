@@ -8,10 +8,11 @@ import hashlib
 import os
 import posixpath
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 from uuid import uuid4
 
 import fsspec
@@ -29,6 +30,11 @@ from bystander.storage.remote_files import CHUNK_BYTES, RemoteFile, Spool, fetch
 _TEMPORARY_PREFIX = ".writing-"
 DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 """What the system says when it is the disk that is full or broken, not the file that is read."""
+
+
+_READ_AT_ONCE = 16
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class Store:
@@ -135,7 +141,7 @@ class Store:
     def stamp(self, path: str) -> str:
         """Return a token that differs once a file has been written again: of its size, times and place, or its ETag."""
         with self._wrap_errors(path, "looked up"):
-            return str(self._filesystem.ukey(self._full(path)))
+            return str(self.filesystem.ukey(self._full(path)))
 
     def sha256(self, path: str) -> str:
         """Return the SHA-256 hex digest of a file."""
@@ -252,7 +258,7 @@ class Store:
 
     def list(self, path: str = "") -> list[str]:
         """Return the paths of all files below a folder at any depth, sorted; none if the folder is missing."""
-        return list(self._find(path, False))
+        return [*self._find(path, False)]
 
     def remove(self, path: str, recursive: bool = False) -> None:
         """Remove a file, or with `recursive` a folder and all below it; one that is not there is no error."""
@@ -287,6 +293,17 @@ class Store:
         """Copy a file to this machine's disk."""
         with self.open_read(path) as source, self._wrap_errors(path, "read"), target.open("wb") as sink:
             shutil.copyfileobj(source, sink, self._stride)
+
+    def map(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+        """Return what a function that reads this store makes of each item, in order.
+
+        In a remote store, where every request takes a while, several are read at once, in threads.
+        """
+        listed = list(items)
+        if self._is_local or len(listed) < 2:
+            return [function(item) for item in listed]
+        with ThreadPoolExecutor(_READ_AT_ONCE, "bystander-store") as pool:
+            return list(pool.map(function, listed))
 
     @property
     def _stride(self) -> int:

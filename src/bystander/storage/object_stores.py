@@ -59,7 +59,6 @@ _UNKNOWN = ObjectStore("the store", "", "its credentials", "reading and writing"
 _STORES = {"s3": _S3, "s3a": _S3, "gs": _GCS, "gcs": _GCS, "az": _AZURE, "abfs": _AZURE, "abfss": _AZURE}
 
 
-
 def find_object_store(uri: str) -> ObjectStore | None:
     """Return the kind of a URL's object store, or None where it is none of those known here."""
     return _STORES.get(uri.partition("://")[0]) if "://" in uri else None
