@@ -18,8 +18,9 @@ from uuid import uuid4
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from bystander.schemas.errors import BystanderError, InputError, MissingFileError, StorageError
+from bystander.schemas.errors import BystanderError, InputError, MissingFileError, StorageError, StoreError
 from bystander.storage.object_stores import (
+    abort_uploads,
     explain_missing_package,
     find_object_store,
     is_refused_creation,
@@ -272,6 +273,9 @@ class Store:
         """Remove what killed writers left below a folder. Only for a folder that nobody writes to."""
         for name in self._find(path, True):
             self.remove(name)
+        if not self._is_local:
+            with contextlib.suppress(StorageError, StoreError), self._wrap_errors(path, "cleaned"):  # a nicety
+                abort_uploads(self.filesystem, self._full(path))
 
     def move(self, source: str, target: str) -> None:
         """Rename a file, over an older one if there is any. Object stores copy, on their side, and delete."""

@@ -64,6 +64,19 @@ def find_object_store(uri: str) -> ObjectStore | None:
     return _STORES.get(uri.partition("://")[0]) if "://" in uri else None
 
 
+def abort_uploads(filesystem: Any, path: str) -> None:
+    """Drop big uploads below a path that killed writers left half done: nobody sees them, but S3 bills them.
+
+    The other kinds drop theirs by themselves after a week.
+    """
+    if not hasattr(filesystem, "call_s3"):
+        return
+    bucket, key, _ = filesystem.split_path(path)
+    listed = filesystem.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=f"{key}/" if key else "")
+    for upload in listed.get("Uploads", ()):
+        filesystem.call_s3("abort_multipart_upload", Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
 def is_refused_creation(exc: Exception) -> bool:
     """Whether a conditional put failed because there is a file, or because somebody puts one at this very moment."""
     return any(isinstance(each, FileExistsError) or _says_conflict(each) for each in _follow_causes(exc))

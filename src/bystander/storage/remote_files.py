@@ -94,13 +94,22 @@ class RemoteFile(io.BufferedIOBase):
         buffer[: len(data)] = data
         return len(data)
 
-    def peek(self, size: int = 0, /) -> bytes:  # noqa: ARG002 - a buffered reader's has it too
-        """Return some of what comes next without moving on; `IOBase.readline` goes by it."""
-        at = self._at
-        if not self._known():
-            self.read(1)
-            self._at = at
-        return bytes(self._known())
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = bytearray()
+        limit = -1 if size is None else size
+        while limit < 0 or len(line) < limit:
+            if not self._known():
+                byte = self.read(1)  # and what lies ahead
+                line += byte
+                if byte in (b"", b"\n"):
+                    break
+                continue
+            known = self._known() if limit < 0 else self._known()[: limit - len(line)]
+            end = bytes(known).find(b"\n") + 1
+            line += self.read(end or len(known))
+            if end:
+                break
+        return bytes(line)
 
     def _known(self) -> memoryview:
         start = self._at - self._start
