@@ -51,7 +51,8 @@ def run_build(
             listener.publish(outcome.manifest, outcome.summary, outcome.location)
             return outcome
 
-        with lock_build(environment.store, config.dataset, config.build_name):
+        with lock_build(environment.store, config.dataset, config.build_name) as lock:
+            environment.assert_alone = lock.assert_held
             return run_with_repairs(build_once, environment.store, listener, "rebuilding a damaged part")
     finally:
         close_environments()

@@ -71,8 +71,9 @@ class Harvest:
         )
         self.journeys.extend(journeys)
         if self.SUMMARY.names:
-            self.summaries.extend(
-                read_partition_columns(environment.store, journey.partition, self.SUMMARY.names) for journey in journeys
+            store, names = environment.store, self.SUMMARY.names
+            self.summaries += store.map(
+                lambda journey: read_partition_columns(store, journey.partition, names), journeys
             )
         return journeys
 
@@ -119,9 +120,9 @@ def store_bases(
         table = rows.slice(start, partition_rows).combine_chunks()
         apart = [column for column in layered if column in table.schema.names]
         base = table.drop_columns(apart)
-        partition = Partition(write_part_by_content(store, BASES_FOLDER, base))
+        partition = Partition(write_part_by_content(store, BASES_FOLDER, base, environment.recent))
         if apart:
             layer = make_layer(base, table, range(len(table)))
-            partition = partition.extend(write_part_by_content(store, BASES_FOLDER, layer))
+            partition = partition.extend(write_part_by_content(store, BASES_FOLDER, layer, environment.recent))
         partitions[f"{name}-{number:05d}"] = partition
     return partitions

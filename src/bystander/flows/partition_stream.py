@@ -87,14 +87,22 @@ def stream_partitions(
         journey.partition = journey.partition.extend(result.kept)
         journey.retries = 0
 
+    def find_next(journey: Journey) -> list[StageResult]:
+        partition, found = journey.partition, list[StageResult]()
+        for stage in stages[journey.step :]:
+            finished = find_finished(stage, partition, environment)
+            if finished is None:
+                break
+            found.append(finished)
+            partition = partition.extend(finished.kept)
+        return found
+
     while arrived or waiting or resting or in_flight:
-        for journey in arrived:
-            while journey.step < len(stages):
-                finished = find_finished(stages[journey.step], journey.partition, environment)
-                if finished is None:
-                    waiting.append(journey)
-                    break
+        for journey, found in zip(arrived, environment.store.map(find_next, arrived), strict=True):
+            for finished in found:
                 advance(journey, finished)
+            if journey.step < len(stages):
+                waiting.append(journey)
         arrived = []
         for journey in [journey for journey in resting if journey.due <= time.monotonic()]:
             resting.remove(journey)

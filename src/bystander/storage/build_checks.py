@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from bystander.schemas.errors import StorageError
 from bystander.schemas.identity import derive_seed
 from bystander.storage.build_manifest import MANIFEST_NAME, FileInfo, ManifestBase, ShardInfo
 from bystander.storage.filesystem import Store
+from bystander.storage.parquet_files import open_parquet
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def read_batches(store: Store, info: FileInfo, schema: pa.Schema | None) -> Iter
     Nullable columns that came after the file was written are full of nulls.
     """
     try:
-        with store.open_read(info.file) as source, pq.ParquetFile(source) as parquet:
+        with open_parquet(store, info.file, info.bytes) as parquet:
             found = parquet.schema_arrow
             if schema is not None:
                 actual = {column.name: column.type for column in found}

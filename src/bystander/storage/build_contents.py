@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bystander.schemas.errors import StorageError
 from bystander.schemas.exclusions import VoicePair, order_pair
@@ -21,6 +20,7 @@ from bystander.storage.build_manifest import (
     read_manifest,
 )
 from bystander.storage.filesystem import Store, open_store
+from bystander.storage.parquet_files import open_parquet
 
 Normalise = Callable[[str, str], str]
 """From a text and its language to the form in which texts are compared."""
@@ -148,7 +148,7 @@ def read_columns(
     """
     for shard in manifest.shards:
         try:
-            with store.open_read(shard.file) as source, pq.ParquetFile(source) as file:
+            with open_parquet(store, shard.file, shard.bytes) as file:
                 missing = [name for name in columns if name not in file.schema_arrow.names]
                 if missing:
                     raise StorageError(f"{store.uri_of(shard.file)}: has no column {', '.join(missing)}")

@@ -97,7 +97,10 @@ def inspect_cache(store: Store) -> CacheContent:
         paths.add(path)
 
     results: dict[str, Amount] = {}
-    for path, size in store.list_sizes(STAGES_FOLDER).items():
+    stored = store.list_sizes(STAGES_FOLDER)
+    notes = [path for path in stored if path.split("/")[-2] == "inputs"]
+    inputs = dict(zip(notes, store.map(lambda path: read_input(store, path), notes), strict=True))
+    for path, size in stored.items():
         stage, _, rest = path.removeprefix(f"{STAGES_FOLDER}/").partition("/")
         name, _, file = rest.partition("/")
         if not file:
@@ -105,7 +108,7 @@ def inspect_cache(store: Store) -> CacheContent:
         folder = f"{STAGES_FOLDER}/{stage}/{name}"
         if name != "inputs":
             results.setdefault(folder, Amount(1)).add(size, 0)
-        elif f"{STAGES_FOLDER}/{stage}/{read_input(store, path)}" in use.results:
+        elif f"{STAGES_FOLDER}/{stage}/{inputs[path]}" in use.results:
             used.setdefault(stage, Amount()).add(size, 0)
         else:
             drop(path, size)

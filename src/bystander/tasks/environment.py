@@ -155,6 +155,8 @@ class StageEnvironment:
         self.descriptions: dict[str, dict[str, Any]] = {}
         """What decides the results of each stage described so far, by its name; kept by `run_stage`."""
         self.recent = RecentParts()
+        self.assert_alone: Callable[[], None] = lambda: None
+        """Raises where another process has meanwhile taken over the build; set by the flow that holds its lock."""
         self._engines: dict[EngineRole, Any] = {}
         self._contents: BuildContents | None = None
         self._lock = threading.RLock()

@@ -131,6 +131,7 @@ def publish_sid(
     )
     write_sid_report(store, manifest, config.report_rows)
     write_sid_card(store, manifest)
+    environment.assert_alone()
     write_manifest(store, manifest)
     stamp_files(environment.store, config.dataset, config.build_name, (*manifest.shards, *manifest.rejects))
     return manifest

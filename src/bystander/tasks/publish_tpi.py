@@ -146,6 +146,7 @@ def publish_tpi(
     )
     write_report(store, manifest, config.report_rows)
     write_card(store, manifest)
+    environment.assert_alone()
     write_manifest(store, manifest)
     stamp_files(environment.store, config.dataset, config.build_name, (*manifest.shards, *manifest.rejects))
     return manifest

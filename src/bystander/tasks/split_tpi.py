@@ -75,7 +75,7 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
     made_from = PartsInfo(of=describe_build(source, manifest), shares=dict(parts), seed=seed)
     _check_target(source, target, made_from)
     assigned = assign_parts(list(_read_rows(source, manifest)), parts, seed)
-    with lock_build(store, manifest.dataset, name):
+    with lock_build(store, manifest.dataset, name) as lock:
         target.remove("manifest.json")
         target.remove_temporaries()
         target.remove("data", recursive=True)
@@ -102,6 +102,7 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
         record_part_use(store, manifest.dataset, name, ())
         write_report(target, cut, int(manifest.config.get("report_rows", 20)))
         write_card(target, cut)
+        lock.assert_held()
         write_manifest(target, cut)
     location = store.uri_of(f"{manifest.dataset}/{name}")
     return SplitOutcome(location, cut, _summarise(location, cut, parts, dropped.rows))
