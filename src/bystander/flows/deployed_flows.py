@@ -8,7 +8,8 @@ of its configuration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import Annotated, Any, TypeVar
 
 from prefect import flow, get_run_logger
@@ -30,22 +31,25 @@ from bystander.flows.evaluate_tpi import run_evaluate_tpi
 from bystander.flows.evaluate_voicebench import run_evaluate_voicebench
 from bystander.flows.listeners import listening
 from bystander.flows.log_listener import LogListener
+from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.config import load_bench_config, load_config, resize
 from bystander.schemas.detector_configs import parse_detectors
-from bystander.schemas.errors import UserError
+from bystander.schemas.errors import ConfigError, UserError
 from bystander.schemas.evaluate_profiles import load_evaluate_config
 from bystander.schemas.evaluate_sid_config import load_sid_evaluation_config
 from bystander.schemas.evaluate_voicebench_config import load_voicebench_config
+from bystander.schemas.evaluation_settings import EvaluationSettings
 from bystander.schemas.field_types import MAX_ROWS
 from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig, load_sid_config
 
 Rows = Annotated[int | None, Field(ge=1, le=MAX_ROWS)]
 
-_Config = TypeVar("_Config")
+_Config = TypeVar("_Config", bound=BuildConfig | EvaluationSettings)
 
 
 @flow(name="build-tpi-train", flow_run_name="tpi-train-{profile}", validate_parameters=True)
 def deploy_tpi_train(
+    store: str,
     profile: str = "laptop",
     rows: Rows = None,
     overrides: dict[str, Any] | None = None,
@@ -54,6 +58,7 @@ def deploy_tpi_train(
     """Build TPI-Train from a profile.
 
     Args:
+        store: folder or URL of builds and caches; an absolute path, the same on every worker.
         profile: engines and sizes, as `--profile` names them.
         rows: rows in all, in the profile's proportions; empty for as many as it says.
         overrides: fields over profile and files, as `--set` names them, such as
@@ -61,12 +66,15 @@ def deploy_tpi_train(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: resize(load_config(profile, files or (), overrides), rows), check_tpi_build, run_build_tpi_train
+        lambda: resize(load_config(profile, files or (), _lay_store(store, overrides)), rows),
+        check_tpi_build,
+        run_build_tpi_train,
     )
 
 
 @flow(name="build-tpi-bench", flow_run_name="tpi-bench-{profile}", validate_parameters=True)
 def deploy_tpi_bench(
+    store: str,
     profile: str = "laptop",
     rows: Rows = None,
     overrides: dict[str, Any] | None = None,
@@ -75,6 +83,7 @@ def deploy_tpi_bench(
     """Build TPI-Bench from a profile. Name the training builds in `disjoint_from`.
 
     Args:
+        store: folder or URL of builds and caches; an absolute path, the same on every worker.
         profile: engines and sizes, as `--profile` names them.
         rows: rows in all, in the profile's proportions; empty for as many as it says.
         overrides: fields over profile and files, as `--set` names them, such as
@@ -82,12 +91,15 @@ def deploy_tpi_bench(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: resize(load_bench_config(profile, files or (), overrides), rows), check_tpi_build, run_build_tpi_bench
+        lambda: resize(load_bench_config(profile, files or (), _lay_store(store, overrides)), rows),
+        check_tpi_build,
+        run_build_tpi_bench,
     )
 
 
 @flow(name="build-sid-bench", flow_run_name="sid-bench-{profile}", validate_parameters=True)
 def deploy_sid_bench(
+    store: str,
     profile: str = "laptop",
     overrides: dict[str, Any] | None = None,
     files: list[str] | None = None,
@@ -95,18 +107,22 @@ def deploy_sid_bench(
     """Build SID-Bench from a profile.
 
     Args:
+        store: folder or URL of builds and caches; an absolute path, the same on every worker.
         profile: engines and sizes, as `--profile` names them.
         overrides: fields over profile and files, as `--set` names them, such as
             {"seed": 7, "stages.mix_speakers.offset_sd_s": 0.2}.
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: load_sid_config(SidBenchConfig, profile, files or (), overrides), check_sid_build, run_build_sid_bench
+        lambda: load_sid_config(SidBenchConfig, profile, files or (), _lay_store(store, overrides)),
+        check_sid_build,
+        run_build_sid_bench,
     )
 
 
 @flow(name="build-sid-train", flow_run_name="sid-train-{profile}", validate_parameters=True)
 def deploy_sid_train(
+    store: str,
     profile: str = "laptop",
     overrides: dict[str, Any] | None = None,
     files: list[str] | None = None,
@@ -114,18 +130,22 @@ def deploy_sid_train(
     """Build SID training data from a profile.
 
     Args:
+        store: folder or URL of builds and caches; an absolute path, the same on every worker.
         profile: engines and sizes, as `--profile` names them.
         overrides: fields over profile and files, as `--set` names them, such as
             {"seed": 7, "stages.mix_speakers.offset_sd_s": 0.2}.
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: load_sid_config(SidTrainConfig, profile, files or (), overrides), check_sid_build, run_build_sid_train
+        lambda: load_sid_config(SidTrainConfig, profile, files or (), _lay_store(store, overrides)),
+        check_sid_build,
+        run_build_sid_train,
     )
 
 
 @flow(name="evaluate-tpi", flow_run_name="evaluate-tpi-{profile}", validate_parameters=True)
 def deploy_evaluate_tpi(
+    store: str,
     profile: str = "laptop",
     overrides: dict[str, Any] | None = None,
     files: list[str] | None = None,
@@ -133,16 +153,22 @@ def deploy_evaluate_tpi(
     """Score systems on TPI-Bench: `bench`, `systems` and `judges` are fields of the overrides or files.
 
     Args:
+        store: folder or URL of builds and caches; an absolute path, the same on every worker.
         profile: engines and sizes, as `--profile` names them.
         overrides: fields over profile and files, as `--set` names them, such as
             {"seed": 7, "stages.mix_speakers.offset_sd_s": 0.2}.
         files: YAML files over the profile, as paths on the worker.
     """
-    return _run(lambda: load_evaluate_config(profile, files or (), overrides), check_evaluate_tpi, run_evaluate_tpi)
+    return _run(
+        lambda: load_evaluate_config(profile, files or (), _lay_store(store, overrides)),
+        check_evaluate_tpi,
+        run_evaluate_tpi,
+    )
 
 
 @flow(name="evaluate-sid", flow_run_name="evaluate-sid", validate_parameters=True)
 def deploy_evaluate_sid(
+    store: str,
     detectors: str = "",
     overrides: dict[str, Any] | None = None,
     files: list[str] | None = None,
@@ -150,13 +176,16 @@ def deploy_evaluate_sid(
     """Score detectors of interruptions: `bench` and `predictions` are fields of the overrides or files.
 
     Args:
+        store: folder or URL of builds and caches; an absolute path, the same on every worker.
         detectors: as `--detectors` takes them, such as silero_vad,k3:webrtc_vad.
         overrides: fields over profile and files, as `--set` names them, such as
             {"seed": 7, "stages.mix_speakers.offset_sd_s": 0.2}.
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: load_sid_evaluation_config(files or (), overrides, parse_detectors(detectors) if detectors else None),
+        lambda: load_sid_evaluation_config(
+            files or (), _lay_store(store, overrides), parse_detectors(detectors) if detectors else None
+        ),
         check_evaluate_sid,
         run_evaluate_sid,
     )
@@ -164,18 +193,22 @@ def deploy_evaluate_sid(
 
 @flow(name="evaluate-voicebench", flow_run_name="evaluate-voicebench", validate_parameters=True)
 def deploy_evaluate_voicebench(
+    store: str,
     overrides: dict[str, Any] | None = None,
     files: list[str] | None = None,
 ) -> State[Any]:
     """Score systems on VoiceBench: `data`, `systems` and `judges` are fields of the overrides or files.
 
     Args:
+        store: folder or URL of builds and caches; an absolute path, the same on every worker.
         overrides: fields over profile and files, as `--set` names them, such as
             {"seed": 7, "stages.mix_speakers.offset_sd_s": 0.2}.
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: load_voicebench_config(files or (), overrides), check_evaluate_voicebench, run_evaluate_voicebench
+        lambda: load_voicebench_config(files or (), _lay_store(store, overrides)),
+        check_evaluate_voicebench,
+        run_evaluate_voicebench,
     )
 
 
@@ -187,6 +220,7 @@ def _run(load: Callable[[], _Config], check: Callable[[_Config], None], run: Cal
     log = get_run_logger()
     try:
         config = load()
+        _check_place(config.store)
         check(config)
         with listening(LogListener(log)):
             outcome = run(config)
@@ -195,3 +229,14 @@ def _run(load: Callable[[], _Config], check: Callable[[_Config], None], run: Cal
     for line in outcome.summary:
         log.info(line)
     return Completed(message=outcome.location)
+
+
+def _lay_store(store: str, overrides: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {**(overrides or {}), "store": store}
+
+
+def _check_place(store: str) -> None:
+    if "://" not in store and not PurePath(store).is_absolute():
+        raise ConfigError(
+            f"store {store!r}: name an absolute path or a URL; a worker runs in a folder that it deletes afterwards"
+        )
