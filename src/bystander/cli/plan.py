@@ -80,6 +80,7 @@ def plan(
 
 
 _ROLES = ("writer", "judge", "speech", "recogniser")
+_WIDTH = 120  # of tables in a file or a pipe
 
 
 def _parse_numbers(texts: Sequence[str], option: str, names: Sequence[str], whole: bool = False) -> dict[str, float]:
@@ -107,6 +108,8 @@ def _show(report: PlanReport) -> None:
     from rich.table import Table
 
     console = Console(soft_wrap=True, highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH
 
     def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table = Table(title=title, title_justify="left")

@@ -160,7 +160,7 @@ class PlanReport(Params):
     slowest decides; `high` where they work one after another."""
     slowest: PlannedRole | None
     gpu_hours: Estimate | None
-    """Hours of GPUs at work, and held idle while the slowest engine works."""
+    """Hours of GPUs at work, and of all GPUs from start to end; null without GPUs or where a rate is missing."""
     gpu_hours_held: Estimate | None
     price_per_gpu_hour: float | None = None
     warnings: tuple[str, ...] = ()

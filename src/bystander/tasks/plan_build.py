@@ -27,6 +27,8 @@ from bystander.tasks.stages.strata import choose_scenarios
 
 MAX_TASK_RUN_SHARE = 0.01
 """Prefect is asked for at most so many task runs a row: each costs it some milliseconds and a row of its database."""
+_FEW_ROWS = 10_000
+"""Builds of fewer rows are not held to that: whatever they take is little."""
 _SAMPLE_REQUESTS = 8
 _SAMPLE_TEXTS = 100
 _SEARCH_SIMULATIONS = 20
@@ -149,7 +151,7 @@ def _list_warnings(
             f"{report.requests.expected:,.0f} requests are needed, and {source} has {report.requests_there:,}: the "
             "build would end short; name more with --queries"
         )
-    if report.task_run_share >= MAX_TASK_RUN_SHARE:
+    if report.rows >= _FEW_ROWS and report.task_run_share >= MAX_TASK_RUN_SHARE:
         yield _advise_partitions(config, measures, report)
     short = sum(build.short for build in builds)
     if short:

@@ -191,10 +191,10 @@ def measure_wall_clock(roles: Sequence[RolePlan]) -> tuple[Estimate | None, Plan
 
 
 def add_gpu_hours(roles: Sequence[RolePlan], wall_clock: Estimate | None) -> tuple[Estimate | None, Estimate | None]:
-    """Return the hours of GPUs at work, and of those held for as long as the build takes."""
-    if wall_clock is None:
-        return None, None
+    """Return the hours of GPUs at work, and of those held for as long as the build takes; None without GPUs or rates."""
     gpus = [role for role in roles if role.device == "gpu" and role.hours is not None]
+    if wall_clock is None or not gpus:
+        return None, None
     busy = _add([role.hours for role in gpus if role.hours is not None])
     return busy, _times(wall_clock, sum(role.devices for role in gpus))
 
