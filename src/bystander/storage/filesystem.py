@@ -93,6 +93,11 @@ class Store:
         with self._wrap_errors(path, "looked up"):
             return int(self._filesystem.size(self._full(path)))
 
+    def stamp(self, path: str) -> str:
+        """Return a token that differs once a file has been written again: of its size, times and place, or its ETag."""
+        with self._wrap_errors(path, "looked up"):
+            return str(self._filesystem.ukey(self._full(path)))
+
     def sha256(self, path: str) -> str:
         """Return the SHA-256 hex digest of a file."""
         digest = hashlib.sha256()

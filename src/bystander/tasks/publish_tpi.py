@@ -29,6 +29,7 @@ from bystander.storage.build_manifest import (
 )
 from bystander.storage.control_section import CONTROLS_NAME
 from bystander.storage.dataset_card import write_card
+from bystander.storage.file_stamps import stamp_files
 from bystander.storage.published import find_published_build
 from bystander.storage.shards import ShardWriter
 from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
@@ -72,8 +73,7 @@ def digest_content(config: TpiConfig, environment: StageEnvironment, runs: Stage
 
 def find_published(config: TpiConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
     """Return the manifest of the build if it was published from the same content and its files are what it says."""
-    store = environment.store.child(config.dataset, config.build_name)
-    return find_published_build(store, BuildManifest, content_digest)
+    return find_published_build(environment.store, config.dataset, config.build_name, BuildManifest, content_digest)
 
 
 def publish_tpi(
@@ -145,6 +145,7 @@ def publish_tpi(
     write_report(store, manifest, config.report_rows)
     write_card(store, manifest)
     write_manifest(store, manifest)
+    stamp_files(environment.store, config.dataset, config.build_name, (*manifest.shards, *manifest.rejects))
     return manifest
 
 
