@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiConfig
+from bystander.schemas.errors import InputError
 from bystander.schemas.plan import BuildMeasures, PlanAssumptions, PlanReport, load_assumptions
 from bystander.schemas.taxonomy import load_taxonomy
 from bystander.storage.build_measures import measure_build
@@ -111,13 +112,21 @@ def plan_build(config: TpiConfig, measured_in: str | None, given: Resources) -> 
 
 
 def _sample_requests(config: TpiConfig) -> tuple[list[str], int]:
-    """Return the first requests of the source, and how many it has."""
-    first: list[str] = []
+    """Return some requests of the source that are short enough to be used, and how many requests it has.
+
+    Raises:
+        InputError: it has none.
+    """
+    longest = config.stages.normalise_queries.max_characters
+    sample: list[str] = []
     count = 0
     for table in read_queries(config.queries):
-        first += table["query_text"].slice(0, _SAMPLE_REQUESTS - len(first)).to_pylist()
         count += len(table)
-    return first, count
+        if len(sample) < _SAMPLE_REQUESTS:
+            sample += [text for text in table["query_text"].to_pylist() if text and len(text) <= longest]
+    if not sample:
+        raise InputError(f"{config.queries.path}: none of the {count} requests has 1 to {longest} characters")
+    return sample[:_SAMPLE_REQUESTS], count
 
 
 def _list_stages(builds: Sequence[PlannedRows]) -> list[str]:

@@ -191,7 +191,7 @@ def measure_wall_clock(roles: Sequence[RolePlan]) -> tuple[Estimate | None, Plan
 
 
 def add_gpu_hours(roles: Sequence[RolePlan], wall_clock: Estimate | None) -> tuple[Estimate | None, Estimate | None]:
-    """Return the hours of GPUs at work, and of those held for as long as the build takes; None without GPUs or rates."""
+    """Return the hours of GPUs at work, and of all GPUs from start to end; None without GPUs, or without a rate."""
     gpus = [role for role in roles if role.device == "gpu" and role.hours is not None]
     if wall_clock is None or not gpus:
         return None, None
