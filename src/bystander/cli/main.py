@@ -15,6 +15,7 @@ from bystander.cli.evaluate import evaluate_app
 from bystander.cli.export import export_app
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
+from bystander.cli.simulate import simulate_app
 from bystander.cli.split import split
 from bystander.cli.verify import verify
 from bystander.schemas.errors import BystanderError, UserError
@@ -35,6 +36,7 @@ app.add_typer(export_app, name="export")
 app.add_typer(models_app, name="models")
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")
+app.add_typer(simulate_app, name="simulate")
 app.command("verify")(verify)
 app.command("doctor")(doctor)
 
