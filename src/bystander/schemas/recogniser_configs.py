@@ -118,9 +118,14 @@ class OpenAiWhisperConfig(EngineConfig):
 
 
 class FakeRecogniserConfig(EngineConfig):
-    """Reads back what the fake speech engine spoke."""
+    """Reads back what the fake speech engine spoke; instantly, or with `seconds_per_clip` as slow as a real engine."""
 
+    SPEED_ONLY = frozenset({"seconds_per_clip", "workers"})
     engine: Literal["fake_recogniser"] = "fake_recogniser"
+    seconds_per_clip: float = Field(0.0, ge=0)
+    """How long a worker pretends to need for a clip."""
+    workers: int = Field(1, ge=1, le=10_000)
+    """Clips that it pretends to hear at once."""
 
 
 RecogniserConfig = Annotated[
