@@ -11,14 +11,24 @@ from prefect.futures import PrefectFuture
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from bystander.schemas.errors import WorkerLostError
+from bystander.tasks.run_stage import StageReport
 
 
 class ClusterFuture:
-    """A stage run on a cluster. `explain` turns an exception of the cluster's into one of ours."""
+    """A stage run on a cluster.
 
-    def __init__(self, inner: PrefectFuture[Any], explain: Callable[[Exception], Exception]) -> None:
+    `explain` turns an exception of the cluster's into one of ours; `note` hears of each report.
+    """
+
+    def __init__(
+        self,
+        inner: PrefectFuture[Any],
+        explain: Callable[[Exception], Exception],
+        note: Callable[[StageReport], None] | None = None,
+    ) -> None:
         self._inner = inner
         self._explain = explain
+        self._note = note
 
     def add_done_callback(self, call: Callable[[ClusterFuture], None], /) -> None:
         """Have `call` called with this once it is done, in some thread of the cluster's client."""
@@ -34,6 +44,8 @@ class ClusterFuture:
             isinstance(outcome, BaseException) and not isinstance(outcome, Exception)
         ):
             outcome = WorkerLostError(f"a worker process was told to end ({outcome})")
+        if self._note is not None and isinstance(outcome, StageReport):
+            self._note(outcome)
         if raise_on_failure and isinstance(outcome, BaseException):
             raise outcome
         return outcome

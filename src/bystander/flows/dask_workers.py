@@ -8,10 +8,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from bystander.flows.cluster_futures import ClusterFuture, find_prefect_server, list_worker_variables, using_server
+from bystander.flows.shared_store import look_for_part, require_shared_store
 from bystander.schemas.errors import BystanderError, ConfigError, EngineSetupError, WorkerLostError
 from bystander.schemas.runner_configs import DaskRunnerConfig, find_asks
 from bystander.storage.parts import Partition
-from bystander.tasks.environment import StageJob, close_environments
+from bystander.tasks.environment import StageJob, close_lent
 from bystander.tasks.run_stage import run_stage
 from bystander.tasks.stages import get_stage
 
@@ -27,6 +28,7 @@ def open_workers(config: DaskRunnerConfig, workers: int) -> Iterator[Any]:
         EngineSetupError: no worker has what a stage run is to occupy.
     """
     import dask
+    from prefect.runtime import flow_run
     from prefect_dask import DaskTaskRunner
 
     url = find_prefect_server()
@@ -47,7 +49,7 @@ def open_workers(config: DaskRunnerConfig, workers: int) -> Iterator[Any]:
         yield _DaskSubmit(runner, config, url)
     finally:
         with suppress(Exception):  # workers may be gone; what they held went with them
-            client.run(close_environments, on_error="ignore", timeout=_CLOSING_TIMEOUT_S)
+            client.run(close_lent, str(flow_run.id), on_error="ignore", timeout=_CLOSING_TIMEOUT_S)
         runner.__exit__(None, None, None)
 
 
@@ -55,23 +57,30 @@ class _DaskSubmit:
     """Submits stage runs, each with what it occupies."""
 
     def __init__(self, runner: Any, config: DaskRunnerConfig, url: str) -> None:
-        self._runner = runner
+        self.runner = runner
         self._config = config
-        self._url = url
+        self.url = url
         self._asked: dict[str, dict[str, float]] = {}
+        self._shared_stores: set[str] = set()
         for name, asked in config.resources.items():
             self._require_worker(name, asked)
 
     def __call__(self, stage: str, name: str, partition: Partition, job: StageJob) -> ClusterFuture:
         import dask
 
+        if self._config.address is not None and job.store not in self._shared_stores:
+            require_shared_store(job.store, self._ask_workers)
+            self._shared_stores.add(job.store)
         if stage not in self._asked:
             self._asked[stage] = self._find_asked(stage)
         parameters = {"stage_name": stage, "partition_name": name, "partition": partition, "job": job}
         annotations = {"resources": self._asked[stage]} if self._asked[stage] else {}
-        with using_server(self._url), dask.annotate(**annotations):
-            future = self._runner.submit(run_stage, parameters)
+        with using_server(self.url), dask.annotate(**annotations):
+            future = self.runner.submit(run_stage, parameters)
         return ClusterFuture(future, explain_failure)
+
+    def _ask_workers(self, uri: str, path: str) -> list[tuple[str, bool]]:
+        return list(self.runner.client.run(look_for_part, uri, path).values())
 
     def _find_asked(self, stage: str) -> dict[str, float]:
         definition = get_stage(stage)
@@ -86,7 +95,7 @@ class _DaskSubmit:
         """Raise where no worker could ever run a stage: Dask itself would wait for one for ever."""
         if self._config.autoscales:
             return
-        offers = [one["resources"] for one in self._runner.client.scheduler_info(n_workers=-1)["workers"].values()]
+        offers = [one["resources"] for one in self.runner.client.scheduler_info(n_workers=-1)["workers"].values()]
         if not any(all(offer.get(name, 0) >= amount for name, amount in asked.items()) for offer in offers):
             most = {name: max((offer.get(name, 0) for offer in offers), default=0) for name in asked}
             raise EngineSetupError(

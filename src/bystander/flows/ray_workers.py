@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import psutil
+
 from bystander.flows.cluster_futures import ClusterFuture, find_prefect_server, list_worker_variables, using_server
+from bystander.flows.shared_store import look_for_part, require_shared_store
 from bystander.schemas.errors import BystanderError, ConfigError, EngineSetupError, WorkerLostError
 from bystander.schemas.runner_configs import RayResources, RayRunnerConfig, find_asks
 from bystander.storage.parts import Partition
-from bystander.tasks.environment import StageJob
-from bystander.tasks.run_stage import run_stage
+from bystander.tasks.environment import StageJob, close_environments
+from bystander.tasks.run_stage import name_process, run_stage
 from bystander.tasks.stages import get_stage
 
 _SETTINGS = {
@@ -24,6 +27,8 @@ _SETTINGS = {
 _GROUP = "BYSTANDER_WORKER_GROUP"
 _OBJECT_STORE_BYTES = 128 << 20
 """Shared memory of a cluster started here. Rows never pass through it, only references and counts."""
+
+_NODES_TIMEOUT_S = 60.0
 
 
 @contextmanager
@@ -36,8 +41,10 @@ def open_workers(config: RayRunnerConfig, workers: int) -> Iterator[Any]:
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
+    import ray
     from prefect_ray import RayTaskRunner
 
+    own = not ray.is_initialized()  # else it takes what is there, and leaves it
     url = find_prefect_server()
     runner = RayTaskRunner(init_kwargs=_describe_cluster(config, workers, url))
     try:
@@ -45,32 +52,41 @@ def open_workers(config: RayRunnerConfig, workers: int) -> Iterator[Any]:
     except Exception as exc:  # Ray raises whatever it meets: sockets, versions, its own
         where = config.address or "on this machine"
         raise ConfigError(f"Ray cluster {where}: cannot be used ({_shorten(exc)})") from exc
+    processes: set[str] = set()
     try:
-        yield _RaySubmit(runner, config, url)
+        yield _RaySubmit(runner, config, url, processes)
     finally:
+        if own and processes:
+            with suppress(Exception):  # nodes may be gone, and what they held with them
+                _run_on_nodes(end_processes, sorted(processes))
         runner.__exit__(None, None, None)
 
 
 class _RaySubmit:
     """Submits stage runs, each with what it occupies."""
 
-    def __init__(self, runner: Any, config: RayRunnerConfig, url: str) -> None:
-        self._runner = runner
+    def __init__(self, runner: Any, config: RayRunnerConfig, url: str, processes: set[str] | None = None) -> None:
+        self.runner = runner
         self._config = config
-        self._url = url
+        self.url = url
+        self._processes = set() if processes is None else processes
         self._options: dict[str, dict[str, Any]] = {}
+        self._shared_stores: set[str] = set()
         for name, asked in config.resources.items():
             self._require_node(name, asked)
 
     def __call__(self, stage: str, name: str, partition: Partition, job: StageJob) -> ClusterFuture:
         from prefect_ray.context import remote_options
 
+        if self._config.address is not None and job.store not in self._shared_stores:
+            require_shared_store(job.store, _ask_nodes)
+            self._shared_stores.add(job.store)
         if stage not in self._options:
             self._options[stage] = self._find_options(stage)
         parameters = {"stage_name": stage, "partition_name": name, "partition": partition, "job": job}
-        with using_server(self._url), remote_options(**self._options[stage]):
-            future = self._runner.submit(run_stage, parameters)
-        return ClusterFuture(future, explain_failure)
+        with using_server(self.url), remote_options(**self._options[stage]):
+            future = self.runner.submit(run_stage, parameters)
+        return ClusterFuture(future, explain_failure, lambda report: self._processes.add(report.process))
 
     def _find_options(self, stage: str) -> dict[str, Any]:
         definition = get_stage(stage)
@@ -95,6 +111,41 @@ class _RaySubmit:
                 f"runner.resources.{what}: no node of the Ray cluster has {_say(wanted)}; the most that one has is "
                 f"{_say(most)}"
             )
+
+
+def end_processes(processes: Sequence[str]) -> None:
+    """End those of Ray's worker processes that run on this machine, each after it has closed its engines."""
+    own = name_process()
+    host = own.rpartition(":")[0]
+    ending = []
+    for process in processes:
+        name, _, pid = process.rpartition(":")
+        with suppress(psutil.Error):
+            if process == own:
+                close_environments()
+            elif name == host and (found := psutil.Process(int(pid))).name().startswith("ray::"):
+                found.terminate()  # of this, Python's exit handlers hear; of Ray's own way, they do not
+                ending.append(found)
+    psutil.wait_procs(ending, timeout=_NODES_TIMEOUT_S)
+
+
+def _ask_nodes(uri: str, path: str) -> list[tuple[str, bool]]:
+    return _run_on_nodes(look_for_part, uri, path)
+
+
+def _run_on_nodes(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Return what a function of no Prefect task returns on each node, as far as they answer in time."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    run = ray.remote(num_cpus=0, max_retries=0)(function)
+    nodes = [node["NodeID"] for node in ray.nodes() if node.get("Alive", node.get("alive"))]
+    asked = [
+        run.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*arguments)
+        for node in nodes
+    ]
+    answered, _ = ray.wait(asked, num_returns=len(asked), timeout=_NODES_TIMEOUT_S)
+    return list(ray.get(answered))
 
 
 def combine_resources(asks: Iterable[RayResources]) -> RayResources:
@@ -168,7 +219,6 @@ def _describe_cluster(config: RayRunnerConfig, workers: int, url: str) -> dict[s
             "num_cpus": config.num_cpus or workers,
             "include_dashboard": False,
             "object_store_memory": _OBJECT_STORE_BYTES,
-            "_node_ip_address": "127.0.0.1",
         }
         if config.num_gpus is not None:
             settings["num_gpus"] = config.num_gpus

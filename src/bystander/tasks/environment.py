@@ -395,6 +395,13 @@ def close_environments() -> None:
         _lent.clear()
 
 
+def close_lent(run: str) -> None:
+    """Close what this worker process keeps open for a flow run that is over."""
+    with _environments_lock:
+        for key in [key for key, lent in _lent.items() if key[1] == run and not lent.users]:
+            _lent.pop(key).environment.close()
+
+
 def _lend(job: StageJob, key: tuple[str, str]) -> _Lent:
     if not _lent:
         atexit.unregister(close_environments)

@@ -112,7 +112,7 @@ def report_stage(stage: Stage, partition: Partition, environment: StageEnvironme
     """Run a stage as `execute_stage` does, and report on it to the process that will `accept_report`."""
     result = execute_stage(stage, partition, environment)
     return StageReport(
-        result, environment.take_use(), _digest_parts(_describe_once(stage, environment)), _name_process()
+        result, environment.take_use(), _digest_parts(_describe_once(stage, environment)), name_process()
     )
 
 
@@ -124,7 +124,7 @@ def accept_report(report: StageReport, stage: Stage, environment: StageEnvironme
             its result would not be found again, and belongs to another build.
     """
     environment.add_use(report.use)
-    if report.process != _name_process():
+    if report.process != name_process():
         own = _digest_parts(_describe_once(stage, environment))
         differing = [name for name in own if own[name] != report.described.get(name)]
         if differing or own.keys() != report.described.keys():
@@ -176,5 +176,6 @@ def _digest_parts(described: Mapping[str, Any]) -> dict[str, str]:
     return {name: digest_json(value) for name, value in parts.items()}
 
 
-def _name_process() -> str:
+def name_process() -> str:
+    """Return host and number of this process."""
     return f"{socket.gethostname()}:{os.getpid()}"
