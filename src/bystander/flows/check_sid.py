@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bystander.flows.check_endpoints import NOT_IN_STORE, check_model_server
+from bystander.flows.check_runner import check_runner
 from bystander.flows.check_tpi_train import check_store
 from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.engine_config import EngineConfig
@@ -42,6 +43,7 @@ def check_sid_build(config: SidConfig) -> None:
     _check_sources(config)
     plan_noise(config.targets.noise, config.noise, config.seed)
     check_store(config.store)
+    check_runner(config.runner)
     models = ModelStore()
     for engine in _list_engines(config):
         model = getattr(engine, "model", None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from bystander.flows.check_endpoints import NOT_IN_STORE, check_model_server
+from bystander.flows.check_runner import check_runner
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.engine_configs import BUILD_ROLES, EngineConfigs
@@ -44,6 +45,7 @@ def check_tpi_build(config: TpiConfig) -> None:
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
     check_store(config.store)
+    check_runner(config.runner)
     for uri in config.disjoint_from:
         _check_other_build(uri)
     models = ModelStore()

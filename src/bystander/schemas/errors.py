@@ -87,5 +87,11 @@ class EngineSetupError(EngineError, UserError):
     """The engine cannot be opened: a package, model file or setting is missing or wrong."""
 
 
+class WorkerLostError(BystanderError):
+    """A worker process of a cluster died while it ran a stage; another one may run it."""
+
+    retryable = True
+
+
 class StageContractError(BystanderError):
     """A stage broke its contract (rows lost, wrong schema). Always a bug of ours."""
