@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tasks.engines.scripted_chat_server import answer_well, serve_script
 
 from bystander.flows.check_endpoints import check_model_server
 from bystander.flows.listeners import SilentListener, listening
 from bystander.schemas.engine_configs import OpenAiAudioConfig
 from bystander.schemas.errors import ConfigError, EngineSetupError
 from bystander.schemas.text_engine_configs import FakeTextConfig, OpenAiTextConfig, VllmTextConfig
+from tasks.engines.scripted_chat_server import answer_well, serve_script
 
 NOWHERE = "http://127.0.0.1:9/v1"
 
