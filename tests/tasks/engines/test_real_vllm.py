@@ -8,9 +8,7 @@ we read what it sends.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,27 +17,15 @@ from urllib.request import urlopen
 import jsonschema
 import psutil
 import pytest
+from real_vllm import NEEDS_VLLM, make_real_config, make_tiny_model
 
 from bystander.schemas.engines import Message, RowFault, TextReply, TextRequest
 from bystander.schemas.errors import EngineSetupError
-from bystander.schemas.text_engine_configs import OpenAiTextConfig, VllmTextConfig
+from bystander.schemas.text_engine_configs import OpenAiTextConfig
 from bystander.tasks.engines.openai_text import OpenAiTextEngine
 from bystander.tasks.engines.vllm_text import VllmTextEngine
 
-PROGRAM = os.environ.get("BYSTANDER_VLLM", "")
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.timeout(1200),
-    pytest.mark.skipif(not PROGRAM, reason="BYSTANDER_VLLM does not name vLLM's program"),
-]
-SCRIPT = Path(__file__).parents[3] / "scripts" / "make_tiny_qwen3.py"
-ON_CPU = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "OMP_NUM_THREADS": "1",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-}
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200), NEEDS_VLLM]
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -53,22 +39,6 @@ SCHEMA = {
 CONSTANT = "You write one line. " * 40
 
 
-def make_config(model: Path, **fields: object) -> VllmTextConfig:
-    given = {
-        "model": str(model),
-        "command": PROGRAM,
-        "dtype": "bfloat16",
-        "max_model_len": 2048,
-        "max_num_seqs": 8,
-        "environment": ON_CPU,
-        "extra_args": ("--enforce-eager",),
-        "log_folder": str(model.parent / "logs"),
-        "startup_timeout_s": 900.0,
-        **fields,
-    }
-    return VllmTextConfig(**given)  # type: ignore[arg-type]
-
-
 def ask(text: str, seed: int = 5, **fields: object) -> TextRequest:
     given = {"reply_schema": SCHEMA, "max_tokens": 100, **fields}
     messages = (Message("system", CONSTANT), Message("user", text))
@@ -77,15 +47,12 @@ def ask(text: str, seed: int = 5, **fields: object) -> TextRequest:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("vllm") / "tiny-qwen3"
-    python = Path(PROGRAM).with_name("python")
-    subprocess.run([python, SCRIPT, folder], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return folder
+    return make_tiny_model(tmp_path_factory.mktemp("vllm") / "tiny-qwen3")
 
 
 @pytest.fixture(scope="module")
 def engine(model: Path) -> Iterator[VllmTextEngine]:
-    engine = VllmTextEngine(make_config(model, replicas=2, max_in_flight=4))
+    engine = VllmTextEngine(make_real_config(model, replicas=2, max_in_flight=4))
     engine.generate([ask("start")])
     assert engine.client is not None
     engine.client.endpoints.probe_pauses_s = (0.2,)
@@ -191,7 +158,7 @@ def test_a_server_that_is_killed_is_stood_in_for_and_comes_back(engine):
 
 
 def test_what_the_log_says_of_a_wrong_setting(model):
-    engine = VllmTextEngine(make_config(model, extra_args=("--no-such-setting", "1")))
+    engine = VllmTextEngine(make_real_config(model, extra_args=("--no-such-setting", "1")))
     with pytest.raises(EngineSetupError, match="no-such-setting"):
         engine.generate([ask("a")])
     engine.close()
@@ -199,7 +166,9 @@ def test_what_the_log_says_of_a_wrong_setting(model):
 
 def test_thoughts_are_kept_apart_from_the_answer(model):
     """The random model begins to think, and ends it where it happens to: the answer is held to the schema only then."""
-    thinker = VllmTextEngine(make_config(model, reasoning_parser="deepseek_r1", reasoning_tokens=1500, max_in_flight=8))
+    thinker = VllmTextEngine(
+        make_real_config(model, reasoning_parser="deepseek_r1", reasoning_tokens=1500, max_in_flight=8)
+    )
     try:
         replies = thinker.generate([ask(str(i), seed=i) for i in range(16)])
         hasty = OpenAiTextEngine(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
-from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig, VllmTextConfig
 from bystander.tasks.engines.chat_reply import (
     build_answer_schema,
     choose_option,
@@ -277,7 +277,7 @@ class OpenAiTextEngine:
         )
 
 
-def describe_settings(config: OpenAiTextConfig | LlamaCppTextConfig) -> tuple[tuple[str, str], ...]:
+def describe_settings(config: OpenAiTextConfig | VllmTextConfig | LlamaCppTextConfig) -> tuple[tuple[str, str], ...]:
     """Return the settings of an engine's identity that this client has a part in."""
     settings = (("logprobs", str(config.logprobs)), ("reading", _READING_VERSION))
     thinking = (("reasoning_tokens", str(config.reasoning_tokens)),) if config.reasoning_tokens else ()
