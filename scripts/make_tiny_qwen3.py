@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 VOCABULARY = 512
-SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>")
+THOUGHTS = ("<think>", "</think>")
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", *THOUGHTS)
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -69,6 +70,11 @@ def _write_tokenizer(folder: Path, context: int) -> None:
     tokenizer.train_from_iterator(_list_texts(), trainer)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
+    # As with the real Qwen3, the marks of thoughts are tokens of their own, but not special: decoding keeps them.
+    saved = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    for token in saved["added_tokens"]:
+        token["special"] = token["content"] not in THOUGHTS
+    (folder / "tokenizer.json").write_text(json.dumps(saved), "utf-8")
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": "<|im_end|>",

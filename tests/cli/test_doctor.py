@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from bystander.schemas.errors import ModelStoreError
 from alignment_samples import write_fake_mfa, write_mfa_models
 from bystander.schemas.recogniser_configs import FasterWhisperConfig, OpenAiWhisperConfig
 from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
-from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig, VllmTextConfig
 
 app = typer.Typer()
 app.command()(module.doctor)
@@ -70,6 +71,13 @@ def test_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "_try_import", lambda name: None)
     endpoint = module.check_engine("writer", OpenAiTextConfig(base_url="http://localhost:1/v1", model="m"), {})
     assert (endpoint.state, endpoint.detail) == ("ok", "m at http://localhost:1/v1 (not contacted)")
+    several = OpenAiTextConfig(base_url=("http://a/v1", "http://b/v1"), model="m")
+    assert module.check_engine("writer", several, {}).detail == "m at http://a/v1, http://b/v1 (not contacted)"
+    served = module.check_engine("writer", VllmTextConfig(model="m", command=sys.executable), {})
+    assert (served.state, served.detail) == ("ok", f"m by {sys.executable} (not started)")
+    absent = module.check_engine("writer", VllmTextConfig(model="m", command="no-such-vllm"), {})
+    assert absent.state == "missing"
+    assert "install vLLM in an environment of its own" in absent.detail
     assert module.check_engine("speech", FakeSpeechConfig(), "no store").state == "ok"
     own = tmp_path / "own.gguf"
     own.write_bytes(b"")

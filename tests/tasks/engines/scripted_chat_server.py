@@ -73,7 +73,7 @@ class ScriptedChatServer:
                 pass  # a client that was killed
 
         self.models = models
-        """What it lists as served; None: it has no such page."""
+        """What it lists as served; None: it has no such page, nor one of its health."""
         self._http = Server(("127.0.0.1", port), Handler)
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
@@ -91,12 +91,11 @@ class ScriptedChatServer:
         self._thread.join()
 
     def _list_models(self, handler: BaseHTTPRequestHandler) -> None:
-        if self.models is None or not handler.path.endswith("/models"):
+        if self.models is None or not handler.path.endswith(("/models", "/health")):
             handler.send_error(404)
             return
-        data = json.dumps(
-            {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
-        ).encode()
+        listed = [{"id": name, "object": "model"} for name in self.models]
+        data = b"" if handler.path.endswith("/health") else json.dumps({"object": "list", "data": listed}).encode()
         handler.send_response(200)
         handler.send_header("Content-Type", "application/json")
         handler.send_header("Content-Length", str(len(data)))

@@ -199,6 +199,20 @@ def test_check_all_says_what_is_wrong_with_each():
     assert run(act()) == [None, EndpointFault("it is ill"), None]
 
 
+def test_one_that_is_well_again_can_be_taken_in_at_once():
+    async def act() -> None:
+        health = Health()
+        pool = make_pool(2, 1, health)
+        pool.probe_pauses_s = (600.0,)
+        for endpoint in pool.endpoints:
+            pool.leave_out(endpoint, "gone")
+        health.ill = {1}
+        await pool.look_again()
+        assert pool.usable == [pool.endpoints[0]]
+
+    run(act())
+
+
 def test_pauses_grow_and_differ_by_the_seed():
     assert [pause_before_retry(tries) for tries in range(6)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0]
     assert 0.375 < pause_before_retry(0, seed=255) < pause_before_retry(0, seed=1) < 0.5

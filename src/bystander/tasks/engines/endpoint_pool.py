@@ -150,6 +150,14 @@ class EndpointPool:
                 self.leave_out(endpoint, fault.text)
         return faults
 
+    async def look_again(self) -> None:
+        """Probe those that are left out now, and use those that are well again."""
+        left_out = [endpoint for endpoint in self.endpoints if endpoint.fault is not None]
+        faults = await asyncio.gather(*(self._probe(endpoint) for endpoint in left_out))
+        for endpoint, fault in zip(left_out, faults, strict=True):
+            if fault is None:
+                self._take_in(endpoint)
+
     async def wait_for_any(self, patience_s: float) -> bool:
         """Wait until a server is usable, at most so long; return whether one is."""
         if not self.usable:
@@ -191,6 +199,9 @@ class EndpointPool:
             if fault is None:
                 break
             self.leave_out(endpoint, fault.text)
+        self._take_in(endpoint)
+
+    def _take_in(self, endpoint: Endpoint) -> None:
         if endpoint.fault is not None:
             endpoint.fault = None
             _log.warning("%s at %s answers again", self._name, endpoint.address)

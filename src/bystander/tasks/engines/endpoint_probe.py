@@ -27,9 +27,9 @@ async def probe_server(client: AsyncOpenAI, address: str, model: str) -> Endpoin
 
     patient = client.with_options(timeout=PROBE_TIMEOUT_S, max_retries=0)
     listing: object = None
-    for url in (locate_health(address), "/models"):
+    for url, kind in ((locate_health(address), str), ("/models", object)):
         try:
-            listing = await patient.get(url, cast_to=object)
+            listing = await patient.get(url, cast_to=kind)
         except openai.APIStatusError as exc:
             if exc.status_code >= 500 and exc.status_code not in _NO_SUCH_PAGE:
                 return EndpointFault(f"it is not well ({url} answers {exc.status_code})")

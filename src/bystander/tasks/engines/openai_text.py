@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
-from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig, VllmTextConfig
 from bystander.tasks.engines.chat_reply import (
     build_answer_schema,
     choose_option,
@@ -122,6 +122,10 @@ class OpenAiTextEngine:
             return []
         return self._client.run(lambda: self._generate_all(requests, on_reply))
 
+    def look_again(self) -> None:
+        """Use servers again that were left out and are well by now, without waiting for their next probe."""
+        self._client.run(self._client.pool.look_again)
+
     def close(self) -> None:
         """Cancel what is in flight, close the connections and end the thread; a second call does nothing."""
         self._client.close()
@@ -150,7 +154,8 @@ class OpenAiTextEngine:
                     on_reply(index, reply)
 
         # The first of each home, then the second: so that all servers fill up alike, and none looks much the busiest.
-        order = sorted(range(len(lanes)), key=lambda number: (number - homes.index(homes[number]), homes[number]))
+        first_of = {home: number for number, home in reversed(list(enumerate(homes)))}
+        order = sorted(range(len(lanes)), key=lambda number: number - first_of[homes[number]])
         await run_together([run_lane(lanes[number], homes[number]) for number in order])
         return [replies[index] for index in range(len(requests))]
 
@@ -272,7 +277,7 @@ class OpenAiTextEngine:
         )
 
 
-def describe_settings(config: OpenAiTextConfig | LlamaCppTextConfig) -> tuple[tuple[str, str], ...]:
+def describe_settings(config: OpenAiTextConfig | VllmTextConfig | LlamaCppTextConfig) -> tuple[tuple[str, str], ...]:
     """Return the settings of an engine's identity that this client has a part in."""
     settings = (("logprobs", str(config.logprobs)), ("reading", _READING_VERSION))
     thinking = (("reasoning_tokens", str(config.reasoning_tokens)),) if config.reasoning_tokens else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,6 +58,7 @@ def build_command(config: VllmTextConfig, port: int) -> list[str]:
         *("--seed", str(config.seed)),
         "--enable-prefix-caching" if config.enable_prefix_caching else "--no-enable-prefix-caching",
         "--enable-prompt-tokens-details",
+        "--disable-uvicorn-access-log",  # a line a request: a build makes a million
     ]
     given = {
         "--revision": config.revision or None,
@@ -115,4 +117,5 @@ def locate_log(config: VllmTextConfig, replica: int) -> Path:
     else:
         state = os.environ.get("XDG_STATE_HOME")
         folder = (Path(state) if state else Path.home() / ".local" / "state") / "bystander" / "logs"
-    return folder / f"vllm-{os.getpid()}-{replica}.log"
+    model = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(config.model).name)[:60]
+    return folder / f"vllm-{model}-{os.getpid()}-{replica}.log"

@@ -29,6 +29,8 @@ _GRACE_S = 20.0
 """From SIGTERM to SIGKILL. vLLM ends within seconds unless its engine hangs."""
 _POLL_S = 0.25
 _HEALTH_TIMEOUT_S = 5.0
+_NOTICE_S = 5.0
+"""Within which the end of a server that does not answer any more should have been noticed."""
 _STABLE_S = 600.0
 """A server that ran so long since its last start is given all its restarts again."""
 
@@ -55,6 +57,7 @@ class VllmReplica:
         self._changed = changed
         self._closing = False
         self.healthy = False
+        self.deaths = 0
         self.failure: str | None = None
         """Why it is not started again; None while it runs or will."""
         self._thread = threading.Thread(target=self._keep_running, name=f"vllm-{number}", daemon=True)
@@ -99,12 +102,13 @@ class VllmReplica:
                 if self._closing:
                     return
                 was_healthy, self.healthy = self.healthy, False
+                self.deaths += 1
+                self._changed.notify_all()
                 if was_healthy and time.monotonic() - began > _STABLE_S:
                     restarts = 0
                 # One that never answered has a wrong setting, and would die of it again.
                 if restarts >= self._config.max_restarts or (restarts == 0 and not was_healthy):
                     self.failure = fault
-                    self._changed.notify_all()
                     break
             restarts += 1
             _log.warning("%s; starting it again (%d of %d)", fault, restarts, self._config.max_restarts)
@@ -197,14 +201,24 @@ class VllmServers:
             self.close()
             raise EngineSetupError(failed[0] if failed else self._say_stopped())
 
-    def await_recovery(self) -> bool:
-        """Wait until a replica that died is healthy again; return False if none is down.
+    @property
+    def deaths(self) -> int:
+        """Times that one of the replicas ended by itself."""
+        return sum(replica.deaths for replica in self.replicas)
+
+    def await_recovery(self, deaths: int) -> bool:
+        """Wait until one replica is healthy after calls failed, before which there had been `deaths`.
+
+        Returns False where one is healthy and none has died since, so that something else made the calls fail.
 
         Raises:
             EngineError: all replicas have died more often than they may; with what the last one's log says.
         """
+        silent = [replica for replica in self.replicas if replica.healthy and not _is_healthy(replica.port)]
         with self._changed:
-            if all(replica.healthy for replica in self.replicas):
+            # A call may fail some moments before the end of its server is noticed.
+            self._changed.wait_for(lambda: self._closed or self.deaths > deaths, _NOTICE_S if silent else 0.0)
+            if self.deaths == deaths and any(replica.healthy for replica in self.replicas):
                 return False
             self._changed.wait_for(
                 lambda: (

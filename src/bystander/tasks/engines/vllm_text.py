@@ -45,7 +45,8 @@ class VllmTextEngine:
         )
         self._lock = threading.Lock()
         self.servers = VllmServers(config)
-        self._client: OpenAiTextEngine | None = None
+        self.client: OpenAiTextEngine | None = None
+        """What talks to the servers, once they are started."""
         self._closed = False
 
     @property
@@ -65,6 +66,7 @@ class VllmTextEngine:
         client = self._open()
         replies: dict[int, TextReply | RowFault] = {}
         while True:
+            deaths = self.servers.deaths
             left = [index for index in range(len(requests)) if index not in replies]
 
             def keep(position: int, reply: TextReply, left: Sequence[int] = left) -> None:
@@ -75,8 +77,9 @@ class VllmTextEngine:
             try:
                 found = client.generate([requests[index] for index in left], keep)
             except EngineUnavailableError:
-                if not self.servers.await_recovery():
+                if not self.servers.await_recovery(deaths):
                     raise
+                client.look_again()
                 continue
             replies.update(zip(left, found, strict=True))
             return [replies[index] for index in range(len(requests))]
@@ -86,20 +89,20 @@ class VllmTextEngine:
         self._closed = True
         with contextlib.ExitStack() as stack:
             stack.callback(self.servers.close)  # also one that is just being started, for which the lock is held
-            if self._client is not None:
-                stack.callback(self._client.close)
-        self._client = None
+            if self.client is not None:
+                stack.callback(self.client.close)
+        self.client = None
 
     def _open(self) -> OpenAiTextEngine:
         with self._lock:
-            if self._client is None:
+            if self.client is None:
                 if not self._closed:
                     self.servers.start()
                 if self._closed:
                     self.servers.close()
                     raise EngineSetupError(f"text engine {self._config.model} was closed and cannot be called again")
                 config = self._config
-                self._client = OpenAiTextEngine(
+                self.client = OpenAiTextEngine(
                     OpenAiTextConfig(
                         base_url=self.servers.addresses,
                         model=config.model,
@@ -114,4 +117,4 @@ class VllmTextEngine:
                     check_models=False,
                     api_key=self.servers.api_key,
                 )
-            return self._client
+            return self.client
