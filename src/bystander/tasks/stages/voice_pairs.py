@@ -22,7 +22,7 @@ _LEAST_SCALE, _MOST_SCALE = 1e-150, 1e150
 _BLOCK_CELLS = 1 << 21
 _STEPS = 1 << 11
 """From 0 to 1 in an embedding. Whole numbers of a vector of norm 2048 have products of 2**22 at most, which float32
-sums exactly; it makes a cosine wrong by 2e-4."""
+sums exactly; a cosine is wrong by less than 1e-3."""
 
 Permitted = npt.NDArray[np.bool_]
 """Which pairs may be drawn: symmetric, shape (voices, voices)."""
