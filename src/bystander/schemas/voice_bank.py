@@ -63,7 +63,7 @@ BANK_VOICE = pa.schema(
 
 BANK_REJECT = pa.schema(
     [
-        pa.field("speaker", pa.string()),  # null for a file that belongs to no speaker
+        pa.field("speaker", pa.string()),  # id that the voice has or would have; null for a file of no speaker
         pa.field("clip", pa.string()),  # null where it is the speaker who is rejected
         pa.field("reject_reason", pa.string(), nullable=False),
         pa.field("reject_detail", pa.string(), nullable=False),

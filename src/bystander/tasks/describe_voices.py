@@ -56,7 +56,8 @@ def _describe_pairs(rows: Sequence[dict[str, Any]], similar: float, hold_out: fl
     yield f"With `hold_out_by: voice` and hold_out {hold_out:g}: {sizes}."
     pairs, count = find_similar_pairs(embeddings, similar, max(most, 1))
     total = len(rows) * (len(rows) - 1) // 2
-    yield f"{count} of {total} pairs have a cosine of {similar:g} or more; the closest, as `avoid_pairs`:"
+    listed = "; the closest, as `avoid_pairs`:" if count and most else "."
+    yield f"{count} of {total} pairs have a cosine of {similar:g} or more{listed}"
     for one, other, cosine in pairs[:most]:
         sides = "  on both sides of the hold-out" if held[one] != held[other] else ""
         yield f"  - [{names[one]}, {names[other]}]  # {cosine:.3f}{sides}"

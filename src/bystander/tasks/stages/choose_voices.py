@@ -89,7 +89,8 @@ def _build_tables(
     taken_voices: frozenset[str],
 ) -> PairTables:
     _check_names(offered, params)
-    named = [voice for voice in offered if not params.voices or voice.id in params.voices]
+    wanted = frozenset(params.voices)
+    named = [voice for voice in offered if not wanted or voice.id in wanted]
     usable = find_usable(named, params)
     if not has_pair(usable, params):
         side, remedy = "", ""
@@ -98,7 +99,7 @@ def _build_tables(
             remedy = ", or set `use: all`"
         raise ConfigError(
             f"stages.{NAME}: {len(named)} voices leave no pair to draw{side}; name at least two in `voices` "
-            f"that `avoid_pairs` does not keep apart{remedy}"
+            f"that `avoid_pairs` and `avoid_similar` do not keep apart{remedy}"
         )
     left = [voice for voice in usable if voice.id not in taken_voices]
     if (taken or taken_voices) and not has_pair(left, params, taken):
