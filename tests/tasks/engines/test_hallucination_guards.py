@@ -32,7 +32,7 @@ def test_a_phantom_phrase_is_one_only_where_there_is_hardly_any_speech(text: str
     assert find(text, doubt=0.4) == "phantom_phrase"
 
 
-@pytest.mark.parametrize("text", ["Thank you for watching the kids.", "Can you?", "Turn the lights off.", "谢谢你的帮助"])
+@pytest.mark.parametrize("text", ["Thank you for watching the kids.", "Can you?", "Lights off.", "谢谢你的帮助"])
 def test_what_merely_holds_such_a_phrase_is_speech(text: str) -> None:
     assert find(text, FAINT, doubt=0.5) is None
 
@@ -52,7 +52,7 @@ def test_loops_and_texts_that_cannot_have_been_said_are_found() -> None:
     assert find(words, HeardClip(2.5, -15.0)) is None
     assert find(words, HeardClip(1.0, -15.0)) == "too_many_words"
     assert find("请帮我把客厅的灯打开然后把空调调到二十六度", HeardClip(3.0, -15.0)) is None
-    assert find("请帮我把客厅的灯打开然后把空调调到二十六度再订一张去上海的票", HeardClip(0.5, -15.0)) == "too_many_words"
+    assert find("请帮我把客厅的灯打开然后把空调调到二十六度", HeardClip(0.5, -15.0)) == "too_many_words"
 
 
 def test_each_rule_can_be_turned_off() -> None:

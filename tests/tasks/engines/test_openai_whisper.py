@@ -172,7 +172,9 @@ def test_what_cannot_be_opened_is_said_in_words(checkpoint: Path, tmp_path: Path
     if not torch.cuda.is_available():
         with pytest.raises(EngineSetupError, match="finds no GPU for cuda:0; check the driver"):
             open_and_hear(devices=("cuda:0",))
-    with pytest.raises(EngineSetupError, match=r"no model is called 'large-v9'; give the path of a \.pt or: tiny\.en, "):
+    with pytest.raises(
+        EngineSetupError, match=r"no model is called 'large-v9'; give the path of a \.pt or one of: tiny\.en, "
+    ):
         open_and_hear(model="large-v9")
     with pytest.raises(ModelStoreError, match=r"no\.pt"):
         _open(checkpoint, model=str(tmp_path / "no.pt"))

@@ -85,9 +85,7 @@ def _open_whisper(name: str, folder: Path) -> Recogniser:
     return FasterWhisperRecogniser(FasterWhisperConfig() if name == "faster_whisper" else many, resolve)
 
 
-@pytest.fixture(
-    scope="module", params=["fake", *(pytest.param(name, marks=pytest.mark.models) for name in WHISPERS)]
-)
+@pytest.fixture(scope="module", params=["fake", *(pytest.param(name, marks=pytest.mark.models) for name in WHISPERS)])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
     recogniser: Recogniser
     if request.param == "fake":

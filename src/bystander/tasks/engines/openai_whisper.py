@@ -172,14 +172,16 @@ def open_model(config: OpenAiWhisperConfig, path: Path | None, device: str) -> A
         raise EngineSetupError(f"openai_whisper: {device!r} is no device; name them as cuda:0, cuda:1 or cpu") from exc
     if kind == "cuda" and not torch.cuda.is_available():
         raise EngineSetupError(
-            f"openai_whisper: torch {torch.__version__} finds no GPU for {device}; check the driver and that torch is a "
-            "CUDA build, or set devices to [cpu] and dtype to float32"
+            f"openai_whisper: torch {torch.__version__} finds no GPU for {device}; check the driver and that torch is "
+            "a CUDA build, or set devices to [cpu] and dtype to float32"
         )
     if kind == "cpu" and config.dtype == "float16":
         raise EngineSetupError("openai_whisper: a CPU cannot compute in float16; set dtype to float32")
     if path is None and config.model not in whisper.available_models():
         names = ", ".join(whisper.available_models())
-        raise EngineSetupError(f"openai_whisper: no model is called {config.model!r}; give the path of a .pt or: {names}")
+        raise EngineSetupError(
+            f"openai_whisper: no model is called {config.model!r}; give the path of a .pt or one of: {names}"
+        )
     folder = config.download_folder and str(Path(config.download_folder).expanduser())
     try:
         return whisper.load_model(str(path or config.model), device=device, download_root=folder).eval()

@@ -141,7 +141,8 @@ def transcribe_long(model: Any, clip: WhisperClip, decoding: Decoding) -> tuple[
 
 def _make_mel(model: Any, clip: WhisperClip) -> torch.Tensor:
     audio = whisper.pad_or_trim(torch.from_numpy(np.array(clip.audio)))
-    return whisper.log_mel_spectrogram(audio, model.dims.n_mels, device=model.device)  # type: ignore[no-any-return]
+    mel: torch.Tensor = whisper.log_mel_spectrogram(audio, model.dims.n_mels, device=model.device)
+    return mel
 
 
 def _decode(
