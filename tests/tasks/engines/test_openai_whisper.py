@@ -18,7 +18,7 @@ from bystander.schemas.engines import RecognitionReply, RecognitionRequest, RowF
 from bystander.schemas.errors import EngineError, EngineSetupError, ModelStoreError  # noqa: E402
 from bystander.schemas.recogniser_configs import OpenAiWhisperConfig, TemperatureFallback  # noqa: E402
 from bystander.storage.model_store import ModelStore  # noqa: E402
-from bystander.tasks.engines import whisper_decoding  # noqa: E402
+from bystander.tasks.engines import openai_whisper, whisper_decoding  # noqa: E402
 from bystander.tasks.engines.openai_whisper import OpenAiWhisperRecogniser  # noqa: E402
 from bystander.tasks.metrics.wer import measure_wer  # noqa: E402
 from whisper_checkpoint import write_checkpoint  # noqa: E402
@@ -159,6 +159,12 @@ def test_identity_is_the_weights_and_what_changes_the_texts(checkpoint: Path, en
     assert len({engine.identity, *(other.identity for other in others)}) == 4
     named = OpenAiWhisperRecogniser(OpenAiWhisperConfig(), ModelStore().resolve)  # nothing is fetched before it listens
     assert (named.identity.model, named.identity.revision) == ("large-v3", f"openai-whisper {whisper.__version__}")
+
+
+def test_another_version_is_refused(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_whisper, "find_package_version", lambda package: "20240930")
+    with pytest.raises(EngineSetupError, match=r"20240930 is installed, but 20250625 is needed; run: pip install"):
+        _open(checkpoint)
 
 
 def test_what_cannot_be_opened_is_said_in_words(checkpoint: Path, tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from bystander.tasks.engines.whisper_decoding import Decoding
 
 _PACKAGE = "openai-whisper"
+_VERSION = "20250625"
+"""The version whose decoding `whisper_decoding` extends to batches; others do it in other ways."""
 
 
 class OpenAiWhisperRecogniser:
@@ -39,10 +41,15 @@ class OpenAiWhisperRecogniser:
         """Find the model; it is opened, and fetched where it goes by one of the package's names, by the first call.
 
         Raises:
-            EngineSetupError: openai-whisper is missing.
+            EngineSetupError: openai-whisper is missing, or another version.
             ModelStoreError: there is no such file, or it is empty (from `resolve_model`).
         """
         version = find_package_version(_PACKAGE)
+        if version != _VERSION:
+            raise EngineSetupError(
+                f"openai_whisper: {_PACKAGE} {version} is installed, but {_VERSION} is needed; run: "
+                f"pip install {_PACKAGE}=={_VERSION}"
+            )
         self._config = config
         self._path = resolve_model(config.model) if _is_file(config.model) else None
         self._pool = ThreadPoolExecutor(len(config.devices), thread_name_prefix="openai-whisper")
