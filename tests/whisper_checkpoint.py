@@ -66,7 +66,9 @@ def _count_layers(weights: Weights, side: str) -> int:
 
 
 def _rename(weights: Weights, width: int) -> Iterator[tuple[str, npt.NDArray[np.floating]]]:
-    def linear(target: str, source: str, rows: slice = slice(None), bias: bool = True) -> Iterator[tuple[str, npt.NDArray[np.floating]]]:
+    def linear(
+        target: str, source: str, rows: slice = slice(None), bias: bool = True
+    ) -> Iterator[tuple[str, npt.NDArray[np.floating]]]:
         yield f"{target}.weight", weights[f"{source}/weight"][rows]
         if bias:
             yield f"{target}.bias", weights[f"{source}/bias"][rows]
@@ -94,7 +96,9 @@ def _rename(weights: Weights, width: int) -> Iterator[tuple[str, npt.NDArray[np.
             if side == "decoder":
                 yield from linear(f"{target}.cross_attn.query", f"{source}/attention/linear_0")
                 for name, rows in zip(("key", "value"), parts, strict=False):
-                    yield from linear(f"{target}.cross_attn.{name}", f"{source}/attention/linear_1", rows, name != "key")
+                    yield from linear(
+                        f"{target}.cross_attn.{name}", f"{source}/attention/linear_1", rows, name != "key"
+                    )
                 yield from linear(f"{target}.cross_attn.out", f"{source}/attention/linear_2")
                 yield from norm(f"{target}.cross_attn_ln", f"{source}/attention/layer_norm")
             yield from linear(f"{target}.mlp.0", f"{source}/ffn/linear_0")

@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from alignment_samples import write_fake_mfa, write_mfa_models
 from bystander.cli import doctor as module
 from bystander.schemas.errors import ModelStoreError
-from alignment_samples import write_fake_mfa, write_mfa_models
 from bystander.schemas.recogniser_configs import FasterWhisperConfig, OpenAiWhisperConfig
 from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig, VllmTextConfig
@@ -109,7 +109,8 @@ def test_a_package_that_is_absent_or_broken(monkeypatch: pytest.MonkeyPatch) -> 
 def test_openai_whisper_looks_after_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_try_import", lambda name: None)
     named = module.check_engine("recogniser", OpenAiWhisperConfig(), PRESENT)
-    assert (named.state, named.detail) == ("ok", "large-v3, which openai-whisper fetches at first use and checks itself")
+    assert named.state == "ok"
+    assert named.detail == "large-v3, which openai-whisper fetches at first use and checks itself"
     assert module.check_engine("recogniser", OpenAiWhisperConfig(model="/no/such.pt"), PRESENT).state == "missing"
     monkeypatch.undo()
     monkeypatch.setattr(module, "_find_version", lambda name: None)

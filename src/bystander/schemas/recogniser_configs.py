@@ -99,8 +99,8 @@ class OpenAiWhisperConfig(EngineConfig):
     """One of the package's own names, which it fetches and checks by SHA-256; or the path of a .pt file."""
     download_folder: str | None = None
     """Where models that go by name are kept; null means the package's own folder in the user's cache."""
-    devices: tuple[str, ...] = ("cuda:0",)
-    """Torch devices that each hold a copy of the model; batches go to whichever is free."""
+    devices: tuple[str, ...] = Field(("cuda:0",), min_length=1)
+    """Torch devices that each hold a copy of the model, one named twice two; batches go to whichever copy is free."""
     dtype: Literal["float16", "float32"] = "float16"
     """`float32` on a CPU, which cannot do the other."""
     beam_size: int = Field(5, ge=1)
@@ -108,13 +108,6 @@ class OpenAiWhisperConfig(EngineConfig):
     """Clips of up to 30 s that are decoded as one batch."""
     fallback: TemperatureFallback | None = TemperatureFallback()
     guards: HallucinationGuards | None = HallucinationGuards()
-
-    @field_validator("devices")
-    @classmethod
-    def _check_devices(cls, values: tuple[str, ...]) -> tuple[str, ...]:
-        if not values or len(set(values)) < len(values):
-            raise ValueError("devices must name each device once, such as cuda:0 or cpu")
-        return values
 
 
 class FakeRecogniserConfig(EngineConfig):

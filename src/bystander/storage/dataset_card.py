@@ -97,8 +97,8 @@ _COLUMN_NOTES = {
     "third_party_wer_raw": "Word error rate of the third party's track, before normalisation",
     "third_party_wer": "The same after normalisation",
     "primary_recognition_temperature": (
-        "Temperature at which the primary's track was recognised: above 0 where its text was unlikely at first and then "
-        "sampled; null where the recogniser has none"
+        "Temperature at which the primary's track was recognised: above 0 where its text was unlikely at first and "
+        "then sampled; null where the recogniser has none"
     ),
     "third_party_recognition_temperature": "The same of the third party's track",
     "track_similarity": "Speaker cosine of the two tracks (of the halves of a single track)",

@@ -150,7 +150,10 @@ def test_runs_within_the_conda_environment_that_it_lies_in(folder: Path, monkeyp
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("2.2.17", r"is version 2\.2\.17, but 3\.0 or later is needed \(tested: 3\.4\.3\); install it with: conda create"),
+        (
+            "2.2.17",
+            r"is version 2\.2\.17, but 3\.0 or later is needed \(tested: 3\.4\.3\); install it with: conda create",
+        ),
         ("None", r"prints 'None', which is no version; install it with"),
     ],
 )

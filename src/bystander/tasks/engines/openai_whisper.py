@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from bystander.tasks.engines.whisper_decoding import Decoding
 
 _PACKAGE = "openai-whisper"
+_VERSION = "20250625"
+"""The version whose decoding `whisper_decoding` extends to batches; others do it in other ways."""
 
 
 class OpenAiWhisperRecogniser:
@@ -39,10 +41,15 @@ class OpenAiWhisperRecogniser:
         """Find the model; it is opened, and fetched where it goes by one of the package's names, by the first call.
 
         Raises:
-            EngineSetupError: openai-whisper is missing.
+            EngineSetupError: openai-whisper is missing, or another version.
             ModelStoreError: there is no such file, or it is empty (from `resolve_model`).
         """
         version = find_package_version(_PACKAGE)
+        if version != _VERSION:
+            raise EngineSetupError(
+                f"openai_whisper: {_PACKAGE} {version} is installed, but {_VERSION} is needed; run: "
+                f"pip install {_PACKAGE}=={_VERSION}"
+            )
         self._config = config
         self._path = resolve_model(config.model) if _is_file(config.model) else None
         self._pool = ThreadPoolExecutor(len(config.devices), thread_name_prefix="openai-whisper")
@@ -172,14 +179,16 @@ def open_model(config: OpenAiWhisperConfig, path: Path | None, device: str) -> A
         raise EngineSetupError(f"openai_whisper: {device!r} is no device; name them as cuda:0, cuda:1 or cpu") from exc
     if kind == "cuda" and not torch.cuda.is_available():
         raise EngineSetupError(
-            f"openai_whisper: torch {torch.__version__} finds no GPU for {device}; check the driver and that torch is a "
-            "CUDA build, or set devices to [cpu] and dtype to float32"
+            f"openai_whisper: torch {torch.__version__} finds no GPU for {device}; check the driver and that torch is "
+            "a CUDA build, or set devices to [cpu] and dtype to float32"
         )
     if kind == "cpu" and config.dtype == "float16":
         raise EngineSetupError("openai_whisper: a CPU cannot compute in float16; set dtype to float32")
     if path is None and config.model not in whisper.available_models():
         names = ", ".join(whisper.available_models())
-        raise EngineSetupError(f"openai_whisper: no model is called {config.model!r}; give the path of a .pt or: {names}")
+        raise EngineSetupError(
+            f"openai_whisper: no model is called {config.model!r}; give the path of a .pt or one of: {names}"
+        )
     folder = config.download_folder and str(Path(config.download_folder).expanduser())
     try:
         return whisper.load_model(str(path or config.model), device=device, download_root=folder).eval()

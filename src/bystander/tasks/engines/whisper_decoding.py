@@ -110,8 +110,8 @@ def transcribe_long(model: Any, clip: WhisperClip, decoding: Decoding) -> tuple[
     fallback = decoding.fallback
     temperatures = (0.0, *fallback.temperatures) if fallback is not None else (0.0,)
     limits = fallback or TemperatureFallback()
-    device = torch.device(model.device)
-    with _GLOBAL_RANDOM, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    # A seed is set on all GPUs at once.
+    with _GLOBAL_RANDOM, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed_clip(clip.audio, clip.language))
         found = whisper.transcribe(
             model,
@@ -141,7 +141,8 @@ def transcribe_long(model: Any, clip: WhisperClip, decoding: Decoding) -> tuple[
 
 def _make_mel(model: Any, clip: WhisperClip) -> torch.Tensor:
     audio = whisper.pad_or_trim(torch.from_numpy(np.array(clip.audio)))
-    return whisper.log_mel_spectrogram(audio, model.dims.n_mels, device=model.device)  # type: ignore[no-any-return]
+    mel: torch.Tensor = whisper.log_mel_spectrogram(audio, model.dims.n_mels, device=model.device)
+    return mel
 
 
 def _decode(
