@@ -130,6 +130,51 @@ def test_shards_are_moved_by_the_server(store: Store, object_store: ObjectStoreS
         assert file.read(columns=["id"])["id"].to_pylist() == table["id"].to_pylist()
 
 
+CUT_OFF = """
+import sys, time
+import pyarrow as pa
+from bystander.storage import remote_files
+from bystander.storage.filesystem import Store
+from bystander.storage.shards import write_shards
+
+remote_files.SPOOL_BYTES = 1 << 10
+upload = remote_files.Spool.upload
+
+def stop_before_the_end(spool, filesystem, path, **options):
+    call = filesystem._call_s3
+
+    async def call_until_the_last(method, *args, **named):
+        if method == "complete_multipart_upload":
+            print("uploaded", flush=True)
+            time.sleep(600)
+        return await call(method, *args, **named)
+
+    filesystem._call_s3 = call_until_the_last
+    upload(spool, filesystem, path, chunksize=1 << 14)
+
+remote_files.Spool.upload = stop_before_the_end
+table = pa.table({"audio": pa.array([bytes(10_000)] * 20, pa.binary())})
+write_shards(Store(sys.argv[1]), "data", "train", table.schema, [table], sampling_rate=None)
+"""
+
+
+def test_a_killed_upload_leaves_nothing_but_what_the_next_run_clears(store: Store) -> None:
+    """All its parts are there when it is killed, but nobody has put them together."""
+    process = subprocess.Popen([sys.executable, "-c", CUT_OFF, store.uri], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "uploaded\n"
+    finally:
+        process.kill()
+        process.communicate()
+    assert store.list() == []
+    assert store.list_sizes(temporary=True) == {}
+    bucket = store.uri.removeprefix("s3://").split("/")[0]
+    assert len(store.filesystem.call_s3("list_multipart_uploads", Bucket=bucket)["Uploads"]) == 1
+    store.remove_temporaries()
+    assert "Uploads" not in store.filesystem.call_s3("list_multipart_uploads", Bucket=bucket)
+
+
 def test_published_files_are_read_by_other_libraries(store: Store, object_store: ObjectStoreServer) -> None:
     from pyarrow import fs
 
