@@ -4,8 +4,9 @@ Usage: python benchmarks/prefect_on_postgres.py [--rows 400] [--partition-rows 1
 
 Starts a PostgreSQL cluster of its own in a temporary folder (loopback, a random password), `prefect server start` on
 it, and then as many builds at once as asked for, each in a process of its own with the profile `fake`, as several
-machines would. What is told is read back from the server's API and from the database: the flow runs and their states, task runs
-against the stage runs that were made, artifacts, rows by table, and size. Everything is stopped and removed afterwards.
+machines would. What is told is read back from the server's API and from the database: the flow runs and their states, task
+runs against the stage runs that were made, artifacts, rows by table, and size. Everything is stopped and removed
+afterwards.
 
 PostgreSQL's server programs are looked for where `pg_config` says and where Debian puts them (`apt-get install
 postgresql`); without them this says so and exits with 77. They refuse to run as root, so under root they run as the
@@ -245,19 +246,13 @@ def main() -> None:
     for kind in arguments.databases:
         figures.append(measure(kind, arguments))
         print(json.dumps(figures[-1], indent=1), flush=True)
-    print(
-        "| database | builds | seconds | flow runs | task runs | of stage runs | seen after s | MB | KB grown a task run |"
-    )
+    print("| database | builds | seconds | flow runs | task runs | of stage runs | seen after s | MB | KB a task run |")
     print("|---|---|---|---|---|---|---|---|---|")
     for one in figures:
-        size, grown, seen = one["database_bytes"], one["grown_bytes"], one["task_runs_seen"]
+        seen = one["task_runs_seen"]
+        megabytes, kilobytes = one["database_bytes"] / 1e6, one["grown_bytes"] / 1e3 / max(1, seen)
         cells = [one["database"], arguments.builds, one["builds_s"], len(one["flow_runs"]), seen]
-        cells += [
-            one["stage_runs_made"],
-            one["seconds_until_seen"],
-            f"{size / 1e6:.1f}",
-            f"{size / 1e3 / max(1, seen):.1f}",
-        ]
+        cells += [one["stage_runs_made"], one["seconds_until_seen"], f"{megabytes:.1f}", f"{kilobytes:.1f}"]
         print(f"| {' | '.join(map(str, cells))} |")
     if arguments.out:
         arguments.out.write_text(json.dumps(figures, indent=1))
