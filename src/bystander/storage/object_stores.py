@@ -104,7 +104,7 @@ def translate_error(exc: Exception, uri: str, verb: str) -> Exception:
 
     What concerns the store as a whole becomes a `StoreError`, so that nobody takes its files for lost.
     """
-    fault = next((fault for each in _follow_causes(exc) if (fault := _classify(each)) is not None), None)
+    fault = _classify(exc)
     if fault is None:
         if isinstance(exc, FileNotFoundError):
             return MissingFileError(f"{uri}: is missing")
@@ -149,18 +149,20 @@ def _follow_causes(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _classify(exc: BaseException) -> Fault | None:
-    # A client that was never imported has raised nothing, so its exceptions are looked up, not imported.
-    for name, classify in _CLASSIFIERS.items():
-        module = sys.modules.get(name)
-        if module is not None and (fault := classify(module, exc)) is not None:
-            return fault
-    if isinstance(exc, TimeoutError | ConnectionError):
+    """Return what a client's error says of the store: by the client's own classes, then by the system's."""
+    chain = list(_follow_causes(exc))
+    for each in chain:
+        # A client that was never imported has raised nothing, so its exceptions are looked up, not imported.
+        for name, classify in _CLASSIFIERS.items():
+            module = sys.modules.get(name)
+            if module is not None and (fault := classify(module, each)) is not None:
+                return fault
+    if any(isinstance(each, TimeoutError | ConnectionError) for each in chain):
         return "unreachable"
-    if isinstance(exc, PermissionError):
+    if any(isinstance(each, PermissionError) for each in chain):
         return "forbidden"
-    if isinstance(exc, OSError) and exc.errno == errno.EBUSY:
-        return "busy"
-    return None
+    busy = any(isinstance(each, OSError) and each.errno == errno.EBUSY for each in chain)
+    return "busy" if busy else None
 
 
 _S3_CODES: dict[str, Fault] = {
