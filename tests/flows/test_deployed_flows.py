@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,22 @@ def test_files_lie_under_overrides(tmp_path: Path, prefect_server: None) -> None
     )
     assert (name, Path(where).name) == ("Completed", "from-file")
     assert read_manifest(open_store(where)).seed == 6
+
+
+def test_files_of_the_worker_lie_under_those_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None
+) -> None:
+    here, there = tmp_path / "here.yaml", tmp_path / "there.yaml"
+    here.write_text("seed: 5\nno_such_field: 1\n", "utf-8")
+    there.write_text("max_waves: 0\n", "utf-8")
+    monkeypatch.setenv("BYSTANDER_CONFIG", os.pathsep.join([str(here), str(there)]))
+    name, message = run(deploy_tpi_train, store=str(tmp_path), profile="fake")
+    assert name == "Failed"
+    assert "no_such_field: no such field" in message
+    assert "max_waves" in message
+    monkeypatch.setenv("BYSTANDER_CONFIG", str(there))
+    name, message = run(deploy_tpi_train, store="x", profile="fake", overrides={"max_waves": 1})
+    assert message.startswith("store 'x'")
 
 
 @pytest.mark.parametrize(

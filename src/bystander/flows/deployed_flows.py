@@ -8,7 +8,8 @@ of its configuration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any, TypeVar
 
@@ -43,6 +44,9 @@ from bystander.schemas.field_types import MAX_ROWS
 from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig, load_sid_config
 
 Rows = Annotated[int | None, Field(ge=1, le=MAX_ROWS)]
+PLACE_VARIABLE = "BYSTANDER_CONFIG"
+"""Environment variable of a worker that names YAML files, parted as on PATH: what holds where it runs, such as the
+addresses of engines. They are laid over the profile, below the files and overrides of a run."""
 
 _Config = TypeVar("_Config", bound=BuildConfig | EvaluationSettings)
 
@@ -66,7 +70,7 @@ def deploy_tpi_train(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: resize(load_config(profile, files or (), _lay_store(store, overrides)), rows),
+        lambda: resize(load_config(profile, _list_files(files), _lay_store(store, overrides)), rows),
         check_tpi_build,
         run_build_tpi_train,
     )
@@ -91,7 +95,7 @@ def deploy_tpi_bench(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: resize(load_bench_config(profile, files or (), _lay_store(store, overrides)), rows),
+        lambda: resize(load_bench_config(profile, _list_files(files), _lay_store(store, overrides)), rows),
         check_tpi_build,
         run_build_tpi_bench,
     )
@@ -114,7 +118,7 @@ def deploy_sid_bench(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: load_sid_config(SidBenchConfig, profile, files or (), _lay_store(store, overrides)),
+        lambda: load_sid_config(SidBenchConfig, profile, _list_files(files), _lay_store(store, overrides)),
         check_sid_build,
         run_build_sid_bench,
     )
@@ -137,7 +141,7 @@ def deploy_sid_train(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: load_sid_config(SidTrainConfig, profile, files or (), _lay_store(store, overrides)),
+        lambda: load_sid_config(SidTrainConfig, profile, _list_files(files), _lay_store(store, overrides)),
         check_sid_build,
         run_build_sid_train,
     )
@@ -160,7 +164,7 @@ def deploy_evaluate_tpi(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: load_evaluate_config(profile, files or (), _lay_store(store, overrides)),
+        lambda: load_evaluate_config(profile, _list_files(files), _lay_store(store, overrides)),
         check_evaluate_tpi,
         run_evaluate_tpi,
     )
@@ -184,7 +188,7 @@ def deploy_evaluate_sid(
     """
     return _run(
         lambda: load_sid_evaluation_config(
-            files or (), _lay_store(store, overrides), parse_detectors(detectors) if detectors else None
+            _list_files(files), _lay_store(store, overrides), parse_detectors(detectors) if detectors else None
         ),
         check_evaluate_sid,
         run_evaluate_sid,
@@ -206,7 +210,7 @@ def deploy_evaluate_voicebench(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: load_voicebench_config(files or (), _lay_store(store, overrides)),
+        lambda: load_voicebench_config(_list_files(files), _lay_store(store, overrides)),
         check_evaluate_voicebench,
         run_evaluate_voicebench,
     )
@@ -229,6 +233,10 @@ def _run(load: Callable[[], _Config], check: Callable[[_Config], None], run: Cal
     for line in outcome.summary:
         log.info(line)
     return Completed(message=outcome.location)
+
+
+def _list_files(files: Sequence[str] | None) -> list[str]:
+    return [*filter(None, os.environ.get(PLACE_VARIABLE, "").split(os.pathsep)), *(files or ())]
 
 
 def _lay_store(store: str, overrides: Mapping[str, Any] | None) -> dict[str, Any]:
