@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -31,6 +32,8 @@ def open_workers(config: DaskRunnerConfig, workers: int) -> Iterator[Any]:
     from prefect.runtime import flow_run
     from prefect_dask import DaskTaskRunner
 
+    # Python's keeper of semaphores outlives a run that was stopped, and would have its say after our last word.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker")
     url = find_prefect_server()
     if config.address is None:
         runner = DaskTaskRunner(cluster_kwargs=_describe_cluster(config, workers, url))

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from bystander.flows.stage_workers import StageFuture, Submit, current_workers
@@ -101,6 +102,9 @@ def stream_partitions(
             partition = partition.extend(finished.kept)
         return found
 
+    def arrive(journey: Journey, future: StageFuture) -> None:
+        done.put((journey, future))
+
     while arrived or waiting or resting or in_flight:
         for journey, found in zip(arrived, environment.store.map(find_next, arrived), strict=True):
             for finished in found:
@@ -123,7 +127,7 @@ def stream_partitions(
             running.update(stage.engines)
             in_flight += 1
             future = submit(stage.name, journey.name, journey.partition, job)
-            future.add_done_callback(lambda future, journey=journey: done.put((journey, future)))
+            future.add_done_callback(partial(arrive, journey))
         if not (in_flight or resting):
             continue
         patience_s = max(0.0, min(journey.due for journey in resting) - time.monotonic()) if resting else None

@@ -241,7 +241,7 @@ class StageEnvironment:
             self._uses.add(use)
 
     def _measure_use(self) -> EngineUse:
-        calls = {
+        calls: dict[str, tuple[int, int]] = {
             role: (engine.misses, engine.hits)
             for role, engine in sorted(self._engines.items())
             if hasattr(engine, "misses") and not (role == "judge" and engine is self._engines.get("writer"))
