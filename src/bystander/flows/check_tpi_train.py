@@ -32,8 +32,8 @@ from bystander.tasks.stages.strata import choose_scenarios
 if TYPE_CHECKING:
     from bystander.tasks.environment import StageEnvironment
 
-NOT_IN_STORE = frozenset({"openai"})
-"""Engines whose model is another machine's."""
+NOT_IN_STORE = frozenset({"openai", "vllm_batch"})
+"""Engines whose model is another machine's, or found by another program."""
 _CONNECT_TIMEOUT_S = 10.0
 
 

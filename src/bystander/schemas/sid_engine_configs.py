@@ -17,6 +17,7 @@ from bystander.schemas.text_engine_configs import (
     LlamaCppTextConfig,
     OpenAiTextConfig,
     PlaybookTextConfig,
+    VllmBatchTextConfig,
 )
 
 # ---- decoding ------------------------------------------------------------------------------------------------
@@ -197,7 +198,12 @@ class RuleTaggerConfig(EngineConfig):
 
 
 TaggerConfig = Annotated[
-    OpenAiTextConfig | LlamaCppTextConfig | PlaybookTextConfig | FakeTextConfig | RuleTaggerConfig,
+    OpenAiTextConfig
+    | VllmBatchTextConfig
+    | LlamaCppTextConfig
+    | PlaybookTextConfig
+    | FakeTextConfig
+    | RuleTaggerConfig,
     Field(discriminator="engine"),
 ]
 

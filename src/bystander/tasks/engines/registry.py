@@ -53,6 +53,7 @@ from bystander.schemas.text_engine_configs import (
     OpenAiTextConfig,
     PlaybookTextConfig,
     TextEngineConfig,
+    VllmBatchTextConfig,
 )
 
 ResolveModel = Callable[[str], Path]
@@ -60,6 +61,7 @@ ResolveModel = Callable[[str], Path]
 
 _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     OpenAiTextConfig: ("openai_text", "OpenAiTextEngine"),
+    VllmBatchTextConfig: ("vllm_batch_text", "VllmBatchTextEngine"),
     FakeTextConfig: ("fake_text", "FakeTextEngine"),
     KokoroSpeechConfig: ("kokoro", "KokoroSpeechEngine"),
     FakeSpeechConfig: ("fake_speech", "FakeSpeechEngine"),
