@@ -208,7 +208,7 @@ def measure(found: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
         "requests": totals["answered"],
         "requests_per_s": totals["answered"] / (last_answer - first_request),
         "cached_share": totals["cached_tokens"] / totals["prompt_tokens"],
-        "most_waiting": totals["most_waiting"],
+        "most_open": totals["most_open"],
         "llm_steady": measure_utilisation(asked, slots, *llm),
         "llm_steady_s": llm[1] - llm[0],
         "llm_whole": measure_utilisation(asked, slots, first_request, last_answer),
