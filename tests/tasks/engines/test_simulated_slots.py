@@ -1,4 +1,4 @@
-"""Slots of simulated engines: never more at work than there are, first come first served, and none idle while one waits."""
+"""Slots of simulated engines: never more at work than there are, and none idle while something waits."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,15 +11,22 @@ import jsonschema
 import pytest
 from scripted_chat_server import answer_well, serve_script
 
+import fake_vllm
 from bystander.schemas.engines import EngineIdentity, Message, RowFault, TextEngine, TextReply, TextRequest
 from bystander.schemas.taxonomy import Scenario, ScenarioExample, Taxonomy
-from bystander.schemas.text_engine_configs import FakeTextConfig, LlamaCppTextConfig, OpenAiTextConfig
+from bystander.schemas.text_engine_configs import (
+    FakeTextConfig,
+    LlamaCppTextConfig,
+    OpenAiTextConfig,
+    VllmBatchTextConfig,
+)
 from bystander.schemas.text_tasks import NO, YES
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_text import FakeTextEngine
 from bystander.tasks.engines.llama_cpp import LlamaCppTextEngine
 from bystander.tasks.engines.openai_text import OpenAiTextEngine
 from bystander.tasks.engines.playbook import PlaybookTextEngine
+from bystander.tasks.engines.vllm_batch_text import VllmBatchTextEngine
 
 WRITTEN = {
     "type": "object",
@@ -98,6 +106,13 @@ def _open_openai() -> Iterator[Case]:
         engine.close()
 
 
+def _open_vllm_batch() -> Iterator[Case]:
+    program = (sys.executable, fake_vllm.__file__)
+    engine = VllmBatchTextEngine(VllmBatchTextConfig(model="m", command=program))
+    yield Case(engine)
+    engine.close()
+
+
 def _open_llama_cpp() -> Iterator[Case]:
     config = LlamaCppTextConfig(model="smollm2-135m-instruct-q4_1", slots=2, context_tokens=512)
     engine = LlamaCppTextEngine(config, ModelStore().resolve)
@@ -109,13 +124,14 @@ _OPENERS: dict[str, Callable[[], Iterator[Case]]] = {
     "fake": _open_fake,
     "playbook": _open_playbook,
     "openai": _open_openai,
+    "vllm_batch": _open_vllm_batch,
     "llama_cpp": _open_llama_cpp,
 }
 
 
 @pytest.fixture(
     scope="module",
-    params=["fake", "playbook", "openai", pytest.param("llama_cpp", marks=pytest.mark.models)],
+    params=["fake", "playbook", "openai", "vllm_batch", pytest.param("llama_cpp", marks=pytest.mark.models)],
 )
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     yield from _OPENERS[request.param]()
@@ -202,7 +218,7 @@ def test_two_threads_at_once(case):
 
 
 def test_a_failing_request_fails_alone(case):
-    if not isinstance(case.engine, OpenAiTextEngine | FakeTextEngine):
+    if not isinstance(case.engine, OpenAiTextEngine | VllmBatchTextEngine | FakeTextEngine):
         huge = replace(make_writing_request("play " + "very " * 3000 + "loud music"), seed=1)
     else:
         pytest.skip("takes a request of any length")
