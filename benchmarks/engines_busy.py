@@ -1,11 +1,11 @@
 """Does the pipeline keep its engines busy? A real build against engines whose capacity is known.
 
-Usage: python benchmarks/engines_busy.py [--case llm tts balanced] [--rows 600] [--limits writer=2,speech=1] [...]
+Usage: python benchmarks/engines_busy.py [--case llm tts balanced] [--rows 250] [--limits writer=2,speech=1]
 
-Each case starts `bystander simulate llm` (fixed slots, first-token time, token rates; it computes nothing) and builds
-TPI-Train with it, in a process of its own: the real flow under Prefect, the real HTTP client, real trimming, mixing, FLAC
-and Parquet; speech and recognition are the fakes, which take a fixed time a clip. In `llm` the language model is
-the bottleneck, in `tts` the voices, in `balanced` both would take equally long.
+Each case starts `bystander simulate llm` (fixed slots, first-token time and token rates; it computes nothing) and
+builds TPI-Train with it, in a process of its own: the real flow under Prefect, the real HTTP client, real trimming,
+mixing, FLAC and Parquet; speech and recognition are the fakes, which take a fixed time a clip. In `llm` the language
+model is the bottleneck, in `tts` the voices, in `balanced` both would take about equally long.
 
 Utilisation is busy slot-seconds by all slot-seconds of a window. The steady window of the language model ends when the
 last partition of the wave has been written: until then there is work for it at any time. That of the speech engine goes
@@ -35,13 +35,25 @@ from pipeline_throughput import write_queries
 
 CASES = {
     # slots and tokens a second of the model; workers and seconds a clip of the voices
-    "llm": {"slots": 32, "generate_rate": 20.0, "tts_workers": 16, "seconds_per_clip": 0.4},
-    "tts": {"slots": 32, "generate_rate": 40.0, "tts_workers": 8, "seconds_per_clip": 0.8},
-    "balanced": {"slots": 32, "generate_rate": 20.0, "tts_workers": 16, "seconds_per_clip": 0.9},
+    "llm": {"slots": 16, "generate_rate": 10.0, "tts_workers": 8, "seconds_per_clip": 0.8},
+    "tts": {"slots": 16, "generate_rate": 20.0, "tts_workers": 4, "seconds_per_clip": 1.4},
+    "balanced": {"slots": 16, "generate_rate": 10.0, "tts_workers": 8, "seconds_per_clip": 1.7},
 }
-FIRST_TOKEN_S = 0.2
-SECONDS_PER_HEARD_CLIP = 0.05
+FIRST_TOKEN_S = 0.4
+SECONDS_PER_HEARD_CLIP = 0.2
 HEARD_AT_ONCE = 2
+
+
+def find_case(arguments: argparse.Namespace, name: str | None = None) -> dict[str, Any]:
+    """Return the settings of a case, slowed down as asked."""
+    case, factor = CASES[name or arguments.case[0]], arguments.slowdown
+    return {
+        **case,
+        "generate_rate": case["generate_rate"] / factor,
+        "seconds_per_clip": case["seconds_per_clip"] * factor,
+        "first_token_s": FIRST_TOKEN_S * factor,
+        "seconds_per_heard_clip": SECONDS_PER_HEARD_CLIP * factor,
+    }
 
 
 # ---- the build, in a process of its own -----------------------------------------------------------------------------
@@ -80,7 +92,7 @@ def build(arguments: argparse.Namespace) -> None:
         def on_result(self, stage: str, *_: Any) -> None:
             results.append((stage, time.monotonic()))
 
-    case = CASES[arguments.case[0]]
+    case = find_case(arguments)
     settings = {
         "queries.path": str(folder / "queries.jsonl"),
         "store": str(folder / "store"),
@@ -98,7 +110,7 @@ def build(arguments: argparse.Namespace) -> None:
         "engines.speech.workers": case["tts_workers"],
         "engines.speech.seconds_per_clip": case["seconds_per_clip"],
         "engines.recogniser.workers": HEARD_AT_ONCE,
-        "engines.recogniser.seconds_per_clip": SECONDS_PER_HEARD_CLIP,
+        "engines.recogniser.seconds_per_clip": case["seconds_per_heard_clip"],
         **dict(parse_override(text) for text in arguments.set),
     }
     config = load_config("fake", (), settings)
@@ -127,7 +139,7 @@ def parse_limits(text: str) -> dict[str, int]:
 def simulated_llm(folder: Path, case: dict[str, Any]) -> Iterator[str]:
     command = [sys.executable, "-m", "bystander.cli.main", "simulate", "llm", "--port", "0"]
     command += ["--marked-pack", str(folder / "pack"), "--slots", str(case["slots"])]
-    command += ["--first-token-s", str(FIRST_TOKEN_S), "--generate-rate", str(case["generate_rate"])]
+    command += ["--first-token-s", str(case["first_token_s"]), "--generate-rate", str(case["generate_rate"])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -143,14 +155,17 @@ def run_case(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="bystander-busy-", dir=arguments.scratch))
     try:
         write_queries(folder / "queries.jsonl", round(1.6 * arguments.rows))
-        with simulated_llm(folder, CASES[name]) as base_url:
+        with simulated_llm(folder, find_case(arguments, name)) as base_url:
             command = [sys.executable, __file__, "--child", "--case", name, "--folder", str(folder)]
+            command += ["--slowdown", str(arguments.slowdown)]
             command += ["--base-url", base_url, *list_options(arguments)]
             began = time.monotonic()
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             wall_s = time.monotonic() - began
             with urllib.request.urlopen(base_url.removesuffix("/v1") + "/occupancy") as answer:
                 server = json.load(answer)
+        if "RAW" in os.environ:
+            Path(os.environ["RAW"]).write_text(json.dumps([json.loads((folder / "build.json").read_text()), server]))
         return {**measure(json.loads((folder / "build.json").read_text()), server), "wall_s": wall_s}
     finally:
         shutil.rmtree(folder)
@@ -193,7 +208,7 @@ def measure(found: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
         "requests": totals["answered"],
         "requests_per_s": totals["answered"] / (last_answer - first_request),
         "cached_share": totals["cached_tokens"] / totals["prompt_tokens"],
-        "most_waiting": totals["most_waiting"],
+        "most_open": totals["most_open"],
         "llm_steady": measure_utilisation(asked, slots, *llm),
         "llm_steady_s": llm[1] - llm[0],
         "llm_whole": measure_utilisation(asked, slots, first_request, last_answer),
@@ -237,8 +252,9 @@ def describe(name: str, limits: str, run: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--case", nargs="+", choices=sorted(CASES), default=list(CASES))
-    parser.add_argument("--rows", type=int, default=600)
-    parser.add_argument("--workers", type=int, default=12)
+    parser.add_argument("--rows", type=int, default=250)
+    parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--slowdown", type=float, default=1.0, help="factor of all durations, for a busy machine")
     parser.add_argument("--partition-rows", type=int, default=64)
     parser.add_argument("--max-in-flight", type=int, help="default: twice the slots")
     parser.add_argument("--limits", help="partitions that may use an engine at once, as in writer=2,judge=2")
@@ -260,7 +276,8 @@ def main() -> None:
         if arguments.out:
             with arguments.out.open("a") as sink:
                 sink.write(json.dumps({"case": name, "limits": arguments.limits, **run}) + "\n")
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")
+    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+    print(f"{machine}, load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ def simulate_llm(
 
     from bystander.schemas.errors import ConfigError
     from bystander.simulation.llm_server import serve_simulated_llm
-    from bystander.simulation.marked_pack import write_marked_pack
     from bystander.simulation.llm_speed import LlmSpeed
+    from bystander.simulation.marked_pack import write_marked_pack
 
     if marked_pack is not None:
         write_marked_pack(pack, Path(marked_pack))

@@ -19,16 +19,17 @@ from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import get_stage
 
 ROLE_LIMITS: Mapping[EngineRole, int] = {
-    "writer": 2,
-    "judge": 2,
-    "tagger": 2,
-    "speech": 1,
-    "recogniser": 1,
+    "writer": 4,
+    "judge": 4,
+    "tagger": 4,
+    "speech": 2,
+    "recogniser": 2,
     "aligner": 2,
 }
-"""Partitions that may use an engine at once. Two keep a text server's slots filled while one partition runs out; the
-speech engines are parallel inside, so that a second partition would only hold memory. This is what is usual where all
-stage runs share one set of engines; see `StageWorkers.limit_roles`."""
+"""Partitions that may use an engine at once. Partitions that begin together run out together: only with four does a
+text server have requests left whenever some of them are between two stages. Of two that are spoken, one is listened to
+while the other keeps the voices busy (`tests/flows/test_engines_kept_busy.py` has the figures). This is what is usual
+where all stage runs share one set of engines; see `StageWorkers.limit_roles`."""
 
 
 @dataclass(slots=True)

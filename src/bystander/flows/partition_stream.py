@@ -12,7 +12,7 @@ from typing import Protocol
 
 from bystander.flows.stage_workers import StageFuture, Submit, current_workers
 from bystander.schemas.engines import EngineRole
-from bystander.schemas.errors import BystanderError, CorruptPartError, WorkerLostError
+from bystander.schemas.errors import BatchPendingError, BystanderError, CorruptPartError, WorkerLostError
 from bystander.schemas.stages import Stage
 from bystander.storage.parts import Partition
 from bystander.storage.stage_results import StageResult, discard_result_of_part
@@ -71,9 +71,11 @@ def stream_partitions(
 
     A stage whose error is `retryable` is tried again after each of `retry_delays_s`. Until then its partition keeps its
     place at the engine, so that no other is sent there in vain, but no worker. One whose worker process died is tried
-    again at once, as often. Any other error ends the stream at once.
+    again at once, as often. One that waits for a batch is left where it is, and the others go on as far as they can. Any
+    other error ends the stream at once.
 
     Raises:
+        BatchPendingError: batches wait to be answered.
         BystanderError: what a stage raised, when retrying did not help.
     """
     journeys = [Journey(name, partition, partition) for name, partition in partitions.items()]
@@ -82,6 +84,7 @@ def stream_partitions(
     resting: list[Journey] = []
     running: Counter[str] = Counter()
     in_flight = 0
+    pending: Counter[str] = Counter()
     done: queue.SimpleQueue[tuple[Journey, StageFuture]] = queue.SimpleQueue()
     job: StageJob = environment.job
     submit = submit or current_workers().submit
@@ -150,9 +153,14 @@ def stream_partitions(
             discard_result_of_part(environment.store, result.path)
             journey.rebuilds += 1
             journey.partition, journey.results = journey.start, []
+        elif isinstance(result, BatchPendingError):
+            pending[result.script] += result.requests  # the others may have more to ask, for the same run
+            continue
         elif isinstance(result, BaseException):
             raise result
         else:
             advance(journey, accept_report(result, stages[journey.step], environment))
         arrived.append(journey)
+    if pending:
+        raise BatchPendingError(" and ".join(sorted(pending)), sum(pending.values()))
     return journeys

@@ -17,6 +17,7 @@ from bystander.schemas.text_engine_configs import (
     LlamaCppTextConfig,
     OpenAiTextConfig,
     PlaybookTextConfig,
+    VllmBatchTextConfig,
     VllmTextConfig,
 )
 
@@ -204,7 +205,13 @@ class RuleTaggerConfig(EngineConfig):
 
 
 TaggerConfig = Annotated[
-    OpenAiTextConfig | VllmTextConfig | LlamaCppTextConfig | PlaybookTextConfig | FakeTextConfig | RuleTaggerConfig,
+    OpenAiTextConfig
+    | VllmTextConfig
+    | VllmBatchTextConfig
+    | LlamaCppTextConfig
+    | PlaybookTextConfig
+    | FakeTextConfig
+    | RuleTaggerConfig,
     Field(discriminator="engine"),
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bystander.schemas.addresses import Addresses
 from bystander.schemas.engine_config import EngineConfig
@@ -134,6 +134,48 @@ class VllmTextConfig(EngineConfig):
         return self.max_in_flight or self.max_num_seqs + max(1, self.max_num_seqs // 4)
 
 
+class VllmBatchTextConfig(EngineConfig):
+    """vLLM offline: requests are written into a file, `vllm run-batch` answers them all, and the answers are read.
+
+    A batch is what one stage asks for one partition, and the model is loaded for every batch anew: set the build's
+    `partition_rows` to thousands, up to all rows, and `workers` low.
+    """
+
+    SPEED_ONLY = frozenset({"mode", "folder", "command", "speed_args", "timeout_s"})
+    engine: Literal["vllm_batch"] = "vllm_batch"
+    model: str
+    """Folder of the model, or its name on a hub, as vLLM takes it."""
+    revision: str = ""
+    """Branch, tag or commit on the hub."""
+    mode: Literal["run", "files"] = "run"
+    """`run` runs vLLM on this machine. `files` leaves that to you, for clusters: the build writes the requests of all
+    partitions, ends with a message that names a script to run, and goes on when it is started again."""
+    folder: str | None = None
+    """Where the files lie; they are not removed. Null takes a temporary folder, with `mode: run` only."""
+    command: tuple[str, ...] = Field(("vllm",), min_length=1)
+    """The program: its name on PATH, the path of another environment's `vllm`, or several words (`srun ... vllm`)."""
+    args: tuple[str, ...] = ()
+    """Words of the command line that decide answers, such as ["--max-model-len", "8192", "--quantization", "fp8"]."""
+    speed_args: tuple[str, ...] = ()
+    """Words that do not, such as ["--tensor-parallel-size", "8"]."""
+    timeout_s: TimeoutSeconds = 86_400.0
+    """For one batch."""
+    logprobs: bool = True
+    reasoning_tokens: int = Field(0, ge=0)
+    """As for `openai`."""
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _take_one_word(cls, command: object) -> object:
+        return (command,) if isinstance(command, str) else command
+
+    @model_validator(mode="after")
+    def _files_have_a_place(self) -> VllmBatchTextConfig:
+        if self.mode == "files" and self.folder is None:
+            raise ValueError("folder: is needed with mode files; name one that the machine with vLLM can see, too")
+        return self
+
+
 class LlamaCppTextConfig(EngineConfig):
     """The embedded llama.cpp server, started and stopped by the flow on a free loopback port."""
 
@@ -164,6 +206,6 @@ class FakeTextConfig(EngineConfig):
 
 
 TextEngineConfig = Annotated[
-    OpenAiTextConfig | VllmTextConfig | LlamaCppTextConfig | PlaybookTextConfig | FakeTextConfig,
+    OpenAiTextConfig | VllmTextConfig | VllmBatchTextConfig | LlamaCppTextConfig | PlaybookTextConfig | FakeTextConfig,
     Field(discriminator="engine"),
 ]

@@ -31,10 +31,9 @@ class LlmTotals:
     """What a simulated server has counted since it started."""
 
     answered: int = 0
-    running: int = 0
-    waiting: int = 0
-    most_running: int = 0
-    most_waiting: int = 0
+    open: int = 0
+    """Requests that have arrived and are not answered yet: at work or waiting."""
+    most_open: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     """Of the prompt tokens, those at a beginning that was known."""
@@ -61,7 +60,14 @@ class SimulatedLlm:
         cached_tokens = min(self._prefixes.admit(prompt), prompt_tokens)
         generated = min(wanted, limit)
         duration_s = self.speed.time_request(prompt_tokens, cached_tokens, generated)
-        await self._hold_slot(duration_s)
+        now_s = time.monotonic()
+        _, end_s = self.slots.book(now_s, duration_s)
+        self.totals.open += 1
+        self.totals.most_open = max(self.totals.most_open, self.totals.open)
+        try:
+            await asyncio.sleep(end_s - now_s)
+        finally:
+            self.totals.open -= 1
         self.totals.prompt_tokens += prompt_tokens
         self.totals.cached_tokens += cached_tokens
         self.totals.generated_tokens += generated
@@ -91,33 +97,16 @@ class SimulatedLlm:
 
     def describe(self) -> dict[str, Any]:
         """Return speed, counters, busy spans and utilisation (from the first request's start to the last one's end)."""
-        spans = self.slots.spans
+        spans, now_s = self.slots.spans, time.monotonic()
         window = (min(s for s, _ in spans), max(e for _, e in spans)) if spans else None
         return {
             "speed": self.speed.model_dump(),
             "totals": asdict(self.totals),
+            "running": sum(start <= now_s < end for start, end in spans),
             "processor_s": time.process_time(),
             "utilisation": measure_utilisation(spans, self.speed.slots, *window) if window else None,
             "spans": spans,
         }
-
-    async def _hold_slot(self, duration_s: float) -> None:
-        now_s = time.monotonic()
-        start_s, end_s = self.slots.book(now_s, duration_s)
-        totals = self.totals
-        if start_s > now_s:
-            totals.waiting += 1
-            totals.most_waiting = max(totals.most_waiting, totals.waiting)
-            try:
-                await asyncio.sleep(start_s - now_s)
-            finally:
-                totals.waiting -= 1
-        totals.running += 1
-        totals.most_running = max(totals.most_running, totals.running)
-        try:
-            await asyncio.sleep(max(0.0, end_s - time.monotonic()))
-        finally:
-            totals.running -= 1
 
 
 def build_app(llm: SimulatedLlm) -> web.Application:
@@ -147,9 +136,9 @@ def build_app(llm: SimulatedLlm) -> web.Application:
         return web.Response()
 
     async def count(_request: web.Request) -> web.Response:
-        values = llm.describe()["totals"]
-        lines = [f"simulated_llm_{name} {value}" for name, value in values.items()]
-        return web.Response(text="\n".join([*lines, f"simulated_llm_slots {llm.speed.slots}", ""]))
+        found = llm.describe()
+        values = {**found["totals"], "running": found["running"], "slots": llm.speed.slots}
+        return web.Response(text="".join(f"simulated_llm_{name} {value}\n" for name, value in values.items()))
 
     async def describe(_request: web.Request) -> web.Response:
         return web.json_response(llm.describe())

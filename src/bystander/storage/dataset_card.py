@@ -21,6 +21,7 @@ from bystander.storage.filesystem import Store
 
 _ENGINE_LIMITS = {
     "llama_cpp": "the texts and judgements are as good as the GGUF model, which the manifest names by its checksum.",
+    "vllm_batch": "the texts and judgements are as good as the model that vLLM ran, which the manifest names.",
     "openai": "the texts are as good as the endpoint's model, which the manifest names as the user stated it.",
     "vllm": "the texts and judgements are as good as the model that vLLM served, which the manifest names.",
     "playbook": "dialogues come from a fixed set of authored lines, so texts repeat across rows.",

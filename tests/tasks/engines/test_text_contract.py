@@ -13,15 +13,23 @@ import pytest
 from real_vllm import NEEDS_VLLM, make_real_config, make_tiny_model
 from scripted_chat_server import answer_well, serve_script
 
+import fake_vllm
 from bystander.schemas.engines import EngineIdentity, Message, RowFault, TextEngine, TextReply, TextRequest
 from bystander.schemas.taxonomy import Scenario, ScenarioExample, Taxonomy
-from bystander.schemas.text_engine_configs import FakeTextConfig, LlamaCppTextConfig, OpenAiTextConfig, VllmTextConfig
+from bystander.schemas.text_engine_configs import (
+    FakeTextConfig,
+    LlamaCppTextConfig,
+    OpenAiTextConfig,
+    VllmBatchTextConfig,
+    VllmTextConfig,
+)
 from bystander.schemas.text_tasks import NO, YES
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_text import FakeTextEngine
 from bystander.tasks.engines.llama_cpp import LlamaCppTextEngine
 from bystander.tasks.engines.openai_text import OpenAiTextEngine
 from bystander.tasks.engines.playbook import PlaybookTextEngine
+from bystander.tasks.engines.vllm_batch_text import VllmBatchTextEngine
 from bystander.tasks.engines.vllm_text import VllmTextEngine
 
 WRITTEN = {
@@ -126,6 +134,13 @@ def _open_real_vllm(folder: Path) -> Iterator[Case]:
     engine.close()
 
 
+def _open_vllm_batch(_folder: Path) -> Iterator[Case]:
+    program = (sys.executable, fake_vllm.__file__)
+    engine = VllmBatchTextEngine(VllmBatchTextConfig(model="m", command=program))
+    yield Case(engine, takes_any_length=True)
+    engine.close()
+
+
 def _open_llama_cpp(_folder: Path) -> Iterator[Case]:
     config = LlamaCppTextConfig(model="smollm2-135m-instruct-q4_1", slots=2, context_tokens=512)
     engine = LlamaCppTextEngine(config, ModelStore().resolve)
@@ -139,6 +154,7 @@ _OPENERS: dict[str, Callable[[Path], Iterator[Case]]] = {
     "openai": _open_openai,
     "two_addresses": _open_two_addresses,
     "vllm": _open_vllm,
+    "vllm_batch": _open_vllm_batch,
     "real_vllm": _open_real_vllm,
     "llama_cpp": _open_llama_cpp,
 }
@@ -152,6 +168,7 @@ _OPENERS: dict[str, Callable[[Path], Iterator[Case]]] = {
         "openai",
         "two_addresses",
         "vllm",
+        "vllm_batch",
         pytest.param("llama_cpp", marks=pytest.mark.models),
         pytest.param("real_vllm", marks=[pytest.mark.vllm, pytest.mark.timeout(1200), NEEDS_VLLM]),
     ],

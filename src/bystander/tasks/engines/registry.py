@@ -54,6 +54,7 @@ from bystander.schemas.text_engine_configs import (
     OpenAiTextConfig,
     PlaybookTextConfig,
     TextEngineConfig,
+    VllmBatchTextConfig,
     VllmTextConfig,
 )
 
@@ -63,6 +64,7 @@ ResolveModel = Callable[[str], Path]
 _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     OpenAiTextConfig: ("openai_text", "OpenAiTextEngine"),
     VllmTextConfig: ("vllm_text", "VllmTextEngine"),
+    VllmBatchTextConfig: ("vllm_batch_text", "VllmBatchTextEngine"),
     FakeTextConfig: ("fake_text", "FakeTextEngine"),
     KokoroSpeechConfig: ("kokoro", "KokoroSpeechEngine"),
     FakeSpeechConfig: ("fake_speech", "FakeSpeechEngine"),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 Span = tuple[float, float]
-"""Start and end of a piece of work in a slot, in seconds of `time.monotonic`, which all processes of a machine share."""
+"""Start and end of a piece of work in a slot: seconds of `time.monotonic`, which all processes of a machine share."""
 
 _Reply = TypeVar("_Reply")
 
