@@ -287,7 +287,7 @@ def test_a_wrong_token_or_model_is_an_error(open_engine, start_workers, monkeypa
     with pytest.raises(EngineSetupError, match="run the model 'tone', not 'english'"):
         open_engine(python=(), endpoints=endpoints, token_env="TOKEN_OF_WORKERS", model="english")
     monkeypatch.delenv("TOKEN_OF_WORKERS")
-    with pytest.raises(EngineSetupError, match="TOKEN_OF_WORKERS .* is not set"):
+    with pytest.raises(EngineSetupError, match=r"TOKEN_OF_WORKERS .* is not set"):
         open_engine(python=(), endpoints=endpoints, token_env="TOKEN_OF_WORKERS")
 
 
