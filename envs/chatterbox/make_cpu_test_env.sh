@@ -13,8 +13,9 @@ folder=$1
 "${2:-python3.11}" -m venv "$folder"
 pip="$folder/bin/python -m pip install --quiet --disable-pip-version-check"
 $pip -r "$here/requirements-cpu-test.txt"
-$pip --no-deps -r "$here/requirements-no-deps.txt" torchaudio==2.11.1
-# The wheel's compiled parts load CUDA's libraries; what Chatterbox uses of torchaudio is plain Python, which torchaudio
-# falls back to where they are missing.
+# Without what they require: they pin a torch that is built for CUDA, and gradio and pre-commit, which nothing imports.
+$pip --no-deps chatterbox-tts==0.1.7 s3tokenizer==0.3.0 torchaudio==2.11.1
+# The compiled parts of torchaudio's wheel load CUDA's libraries. Chatterbox uses its plain Python only, which does
+# without them where they are missing.
 find "$folder" -path '*/torchaudio/lib/*.so' -delete
 "$folder/bin/python" -W ignore -c 'import chatterbox, perth; assert perth.PerthImplicitWatermarker; print(chatterbox.__version__)'

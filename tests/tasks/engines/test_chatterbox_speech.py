@@ -269,9 +269,13 @@ def test_workers_that_run_already_are_attached_to(open_engine, start_workers, mo
     engine = open_engine(
         python=(), endpoints=endpoints, token_env="TOKEN_OF_WORKERS", startup_timeout_s=1, max_restarts=0
     )
-    end(workers[1])
-    assert all(isinstance(reply, SpeechReply) for reply in engine.synthesise(requests))  # by the one that is left
     end(workers[0])
+    assert all(isinstance(reply, SpeechReply) for reply in engine.synthesise(requests))  # by the one that is left
+    assert (
+        open_engine(python=(), endpoints=endpoints, token_env="TOKEN_OF_WORKERS", startup_timeout_s=1).identity
+        == engine.identity
+    )
+    end(workers[1])
     with pytest.raises(EngineUnavailableError, match="no speech worker is left"):
         engine.synthesise(requests)
     with pytest.raises(EngineUnavailableError):

@@ -160,7 +160,7 @@ class AttachedWorker:
         self.name = endpoint
         self._config = config
         host, _, port = endpoint.rpartition(":")
-        self._client = SpeechWorkerClient(host.strip("[]"), int(port), read_token(config), config.timeout_s)
+        self.client = SpeechWorkerClient(host.strip("[]"), int(port), read_token(config), config.timeout_s)
         self._closed = threading.Event()
 
     @property
@@ -173,8 +173,8 @@ class AttachedWorker:
         while True:
             lost: WorkerLostError | None = None
             try:
-                if self._client.hello() is not None:
-                    return self._client
+                if self.client.hello() is not None:
+                    return self.client
             except WorkerLostError as exc:
                 lost = exc
             if time.monotonic() + _POLL_S > deadline:
@@ -194,13 +194,10 @@ def describe_worker(config: ChatterboxSpeechConfig) -> Hello:
 
     Raises:
         EngineSetupError: they cannot be had, or say nothing that can be understood.
-        WorkerLostError: an endpoint cannot be reached.
+        WorkerLostError: no endpoint can be reached.
     """
     if config.endpoints:
-        worker = AttachedWorker(config, config.endpoints[0])
-        hello = worker.open().hello()
-        assert hello is not None
-        return hello
+        return _ask_endpoints(config)
     command = [*find_python(config), str(PROGRAM), *list_model_arguments(config, config.devices[0]), "--describe"]
     try:
         done = subprocess.run(
@@ -224,6 +221,23 @@ def describe_worker(config: ChatterboxSpeechConfig) -> Hello:
         return Hello.decode(done.stdout)
     except ProtocolError as exc:
         raise EngineSetupError(f"speech worker: {exc}") from exc
+
+
+def _ask_endpoints(config: ChatterboxSpeechConfig) -> Hello:
+    """Return the hello of the first endpoint that answers; some may be down, or loading still."""
+    clients = [AttachedWorker(config, endpoint).client for endpoint in config.endpoints]
+    deadline = time.monotonic() + config.startup_timeout_s
+    while True:
+        lost: WorkerLostError | None = None
+        for client in clients:
+            try:
+                if (hello := client.hello()) is not None:
+                    return hello
+            except WorkerLostError as exc:
+                lost = exc
+        if time.monotonic() + _POLL_S > deadline:
+            raise lost or WorkerLostError("every speech worker is still loading")
+        time.sleep(_POLL_S)
 
 
 def list_model_arguments(config: ChatterboxSpeechConfig, device: str) -> list[str]:
