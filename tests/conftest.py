@@ -17,6 +17,9 @@ from hypothesis import settings
 from bystander.flows.prefect_settings import configure_prefect
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+from object_store_server import ObjectStoreServer
+
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 
@@ -33,6 +36,24 @@ configure_prefect()
 for signum, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(signum) is signal.SIG_IGN:
         signal.signal(signum, handler)
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[ObjectStoreServer]:
+    """A real S3 server, started once, to which `s3://` leads while it runs."""
+    for name in ("s3fs", "moto", "flask"):
+        pytest.importorskip(name)
+    before = {}
+    with ObjectStoreServer() as server:
+        for name, value in server.environment.items():
+            before[name] = os.environ.get(name)
+            os.environ[name] = value
+        yield server
+    for name, old in before.items():
+        if old is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = old
 
 
 @pytest.fixture(scope="session")

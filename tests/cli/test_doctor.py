@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from bystander.cli import doctor as module
 from bystander.schemas.errors import ModelStoreError
-from bystander.schemas.recogniser_configs import FasterWhisperConfig
+from alignment_samples import write_fake_mfa, write_mfa_models
+from bystander.schemas.recogniser_configs import FasterWhisperConfig, OpenAiWhisperConfig
 from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig
 
@@ -95,6 +96,36 @@ def test_a_package_that_is_absent_or_broken(monkeypatch: pytest.MonkeyPatch) -> 
     states = {check.subject: check for check in module.check_packages()}
     assert states["numpy"].fix == "pip install numpy"
     assert states["s3fs"].state == "note"
+
+
+def test_openai_whisper_looks_after_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_try_import", lambda name: None)
+    named = module.check_engine("recogniser", OpenAiWhisperConfig(), PRESENT)
+    assert (named.state, named.detail) == ("ok", "large-v3, which openai-whisper fetches at first use and checks itself")
+    assert module.check_engine("recogniser", OpenAiWhisperConfig(model="/no/such.pt"), PRESENT).state == "missing"
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "_find_version", lambda name: None)
+    absent = module.check_engine("recogniser", OpenAiWhisperConfig(), PRESENT)
+    assert (absent.state, absent.detail) == ("missing", "package openai-whisper is not installed")
+
+
+def test_mfa(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert module.check_mfa().detail == "not on PATH"
+    monkeypatch.undo()
+    write_fake_mfa(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("MFA_ROOT_DIR", str(write_mfa_models(tmp_path / "root", "english_us_arpa")))
+    found = module.check_mfa()
+    assert found.state == "ok"
+    assert found.detail == (
+        f"3.4.3 (tested: 3.4.3) at {tmp_path / 'mfa'}; models in {tmp_path / 'root'}: acoustic: english_us_arpa; "
+        "dictionary: english_us_arpa; g2p: none"
+    )
+    monkeypatch.setenv("FAKE_MFA_VERSION", "1.0.1")
+    old = module.check_mfa()
+    assert old.state == "note"
+    assert "is version 1.0.1, but 3.0 or later is needed" in old.detail
 
 
 def test_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from bystander.schemas.errors import BuildError, StorageError
-from bystander.storage.build_lock import lock_build
+from bystander.storage.build_lock import lock_build, lock_store
 from bystander.storage.filesystem import open_store
 
 HOLDER = """
@@ -54,10 +55,20 @@ def test_names_cannot_collide(tmp_path: Path) -> None:
         pass
 
 
-def test_remote_store_is_not_locked() -> None:
-    store = open_store("memory://locks")
-    with lock_build(store, "d", "b"), lock_build(store, "d", "b"):
-        assert store.list() == []
+def test_a_remote_store_is_locked_by_leases() -> None:
+    store = open_store(f"memory://locks-{uuid4().hex}")
+    with lock_build(store, "d", "b") as lock:
+        with pytest.raises(BuildError, match=r"build d/b in .* is being made by process"), lock_build(store, "d", "b"):
+            pass
+        with pytest.raises(BuildError, match=r"build d/b is being made by process"), lock_store(store):
+            pass
+        with lock_build(store, "d", "other"):
+            pass
+        lock.assert_held()
+    with lock_store(store), pytest.raises(BuildError, match="is being cleaned by process"), lock_build(store, "d", "b"):
+        pass
+    with lock_build(store, "d", "b"):
+        pass
 
 
 def test_folder_that_cannot_be_made(tmp_path: Path) -> None:

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import hashlib
+import io
+import pickle
+import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,8 +14,10 @@ from bystander.schemas.errors import InputError, StorageError
 from bystander.storage.filesystem import Store, open_store
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "s3":
+        return open_store(f"s3://{request.getfixturevalue('object_store').make_bucket()}/s")
     return open_store(tmp_path / "s" if request.param == "local" else f"memory://{uuid4().hex}/s")
 
 
@@ -64,6 +71,52 @@ def test_leftovers_are_hidden_and_removable(tmp_path: Path) -> None:
     assert store.list() == []
     store.remove_temporaries()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_several_who_create_a_file_one_succeeds(store: Store) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        created = list(pool.map(lambda i: store.create("a/lock", b"%d" % i), range(8)))
+    assert created.count(True) == 1
+    assert store.read_bytes("a/lock") == b"%d" % created.index(True)
+
+
+def test_a_copy_sent_to_another_process_is_the_same_store(store: Store) -> None:
+    store.write_bytes("a/b.bin", b"one")
+    copy = pickle.loads(pickle.dumps(store))
+    assert (copy.uri, copy.read_bytes("a/b.bin")) == (store.uri, b"one")
+
+
+def test_stamps_tell_another_content(store: Store) -> None:
+    store.write_bytes("a", b"one")
+    first = store.stamp("a")
+    assert store.stamp("a") == first
+    store.write_bytes("a", b"two")
+    assert store.stamp("a") != first
+
+
+def test_many_files_are_mapped_in_order(store: Store) -> None:
+    names = [f"{i:02d}" for i in range(40)]
+    store.map(lambda name: store.write_bytes(name, name.encode()), names)
+    assert store.map(store.read_bytes, reversed(names)) == [name.encode() for name in reversed(names)]
+
+
+def test_big_files_come_back_and_are_digested_once(store: Store, tmp_path: Path) -> None:
+    data = random.Random(1).randbytes(9 << 20)
+    store.write_bytes("big", data)
+    assert store.holds("big", len(data))
+    assert not store.holds("big", 1)
+    assert not store.holds("none", 1)
+    assert store.read_bytes("big", len(data)) == data
+    assert store.sha256("big") == hashlib.sha256(data).hexdigest()
+    store.download("big", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == data
+
+
+def test_text_is_read_line_by_line(store: Store) -> None:
+    lines = [f"line {i}\n" for i in range(20_000)]
+    store.write_bytes("lines.txt", "".join(lines).encode())
+    with store.open_read("lines.txt") as source, io.TextIOWrapper(source, "utf-8") as text:
+        assert list(text) == lines
 
 
 def test_paths_stay_inside(store: Store) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
+from bystander.flows.stage_workers import current_workers
 from bystander.schemas.engines import EngineRole
 from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, make_layer, read_partition_columns, write_part_by_content
@@ -26,7 +27,8 @@ ROLE_LIMITS: Mapping[EngineRole, int] = {
     "aligner": 2,
 }
 """Partitions that may use an engine at once. Two keep a text server's slots filled while one partition runs out; the
-speech engines are parallel inside, so that a second partition would only hold memory."""
+speech engines are parallel inside, so that a second partition would only hold memory. This is what is usual where all
+stage runs share one set of engines; see `StageWorkers.limit_roles`."""
 
 
 @dataclass(slots=True)
@@ -66,13 +68,15 @@ class Harvest:
     ) -> list[Journey]:
         """Send stored partitions through the stages, and return their journeys."""
         listener.on_stream(list(self.stages), sum(partition.rows for partition in partitions.values()))
+        limits = current_workers().limit_roles(ROLE_LIMITS)
         journeys = stream_partitions(
-            partitions, [get_stage(stage) for stage in self.stages], environment, listener, ROLE_LIMITS, workers
+            partitions, [get_stage(stage) for stage in self.stages], environment, listener, limits, workers
         )
         self.journeys.extend(journeys)
         if self.SUMMARY.names:
-            self.summaries.extend(
-                read_partition_columns(environment.store, journey.partition, self.SUMMARY.names) for journey in journeys
+            store, names = environment.store, self.SUMMARY.names
+            self.summaries += store.map(
+                lambda journey: read_partition_columns(store, journey.partition, names), journeys
             )
         return journeys
 
@@ -119,9 +123,9 @@ def store_bases(
         table = rows.slice(start, partition_rows).combine_chunks()
         apart = [column for column in layered if column in table.schema.names]
         base = table.drop_columns(apart)
-        partition = Partition(write_part_by_content(store, BASES_FOLDER, base))
+        partition = Partition(write_part_by_content(store, BASES_FOLDER, base, environment.recent))
         if apart:
             layer = make_layer(base, table, range(len(table)))
-            partition = partition.extend(write_part_by_content(store, BASES_FOLDER, layer))
+            partition = partition.extend(write_part_by_content(store, BASES_FOLDER, layer, environment.recent))
         partitions[f"{name}-{number:05d}"] = partition
     return partitions

@@ -38,6 +38,10 @@ class StorageError(BystanderError):
     """A part, shard or manifest cannot be read or written."""
 
 
+class MissingFileError(StorageError):
+    """A file that is asked for is not in its store."""
+
+
 class CorruptPartError(StorageError):
     """A stored part is missing, truncated or does not match its checksum; it must be rebuilt."""
 
@@ -45,6 +49,20 @@ class CorruptPartError(StorageError):
         super().__init__(message)
         self.path = path
         """Path of the part in its store."""
+
+
+class StoreError(BystanderError):
+    """A store as a whole fails: what is in it may be well, so nothing of it must be given up or made again."""
+
+
+class StoreAccessError(StoreError, UserError):
+    """A store cannot be used as it is set up: credentials, permissions, its bucket or its address are wrong."""
+
+
+class StoreUnavailableError(StoreError):
+    """A store cannot be reached or is overloaded now; the call may be repeated."""
+
+    retryable = True
 
 
 class BuildError(UserError):
@@ -67,6 +85,12 @@ class EngineUnavailableError(EngineError):
 
 class EngineSetupError(EngineError, UserError):
     """The engine cannot be opened: a package, model file or setting is missing or wrong."""
+
+
+class WorkerLostError(BystanderError):
+    """A worker process of a cluster died while it ran a stage; another one may run it."""
+
+    retryable = True
 
 
 class StageContractError(BystanderError):

@@ -29,12 +29,20 @@ class KokoroSpeechConfig(EngineConfig):
 
 
 class FakeSpeechConfig(EngineConfig):
-    """Instant, deterministic sound; the fake recogniser reads its text back, the fake verifier its voice."""
+    """Deterministic sound; the fake recogniser reads its text back, the fake verifier its voice.
 
+    Instant, or with `seconds_per_clip` as slow as a real engine: `workers / seconds_per_clip` clips a second.
+    """
+
+    SPEED_ONLY = frozenset({"seconds_per_clip", "workers"})
     engine: Literal["fake_speech"] = "fake_speech"
     voices: int = Field(8, ge=2, le=32)
     languages: tuple[str, ...] = Field(("en",), min_length=1)
     """Of the voices, two after two."""
+    seconds_per_clip: float = Field(0.0, ge=0)
+    """How long a worker pretends to need for a clip."""
+    workers: int = Field(1, ge=1, le=10_000)
+    """Clips that it pretends to speak at once."""
 
 
 class ChatterboxSpeechConfig(EngineConfig):

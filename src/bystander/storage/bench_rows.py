@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bystander.schemas.errors import BuildError, InputError, StorageError
 from bystander.schemas.evaluation import BENCH_ROW, TestName
 from bystander.storage.build_manifest import BuildManifest, read_manifest
 from bystander.storage.filesystem import Store, open_store
+from bystander.storage.parquet_files import open_parquet
 
 _AUDIO = "audio"
 _LIGHT = [name for name in BENCH_ROW.names if name not in (_AUDIO, "test")]
@@ -81,7 +81,7 @@ def read_bench(uri: str, tests: Sequence[TestName], rows: int | None = None) -> 
     for shard in manifest.shards:
         if store.sha256(shard.file) != shard.sha256:
             raise BuildError(f"bench {uri}: {shard.file} does not match its checksum in the manifest; build it again")
-        with store.open_read(shard.file) as source, pq.ParquetFile(source) as part:
+        with open_parquet(store, shard.file, shard.bytes) as part:
             found += [{"test": _name_test(row["n_speakers"]), **row} for row in part.read(columns=_LIGHT).to_pylist()]
     ids = {row["id"] for row in found}
     if len(ids) < len(found):
@@ -103,7 +103,7 @@ def read_clips(bench: Bench, batch_rows: int) -> Iterator[pa.Table]:
     wanted = {row["id"]: row["test"] for row in bench.rows}
     waiting = BENCH_ROW.empty_table()
     for shard in bench.manifest.shards:
-        with bench.store.open_read(shard.file) as source, pq.ParquetFile(source) as part:
+        with open_parquet(bench.store, shard.file, shard.bytes) as part:
             for group in range(part.num_row_groups):
                 ids = part.read_row_group(group, columns=["id"])["id"].to_pylist()
                 at = [place for place, row_id in enumerate(ids) if row_id in wanted]

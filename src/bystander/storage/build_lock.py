@@ -11,35 +11,67 @@ from functools import partial
 
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.storage.filesystem import Store
+from bystander.storage.leases import Lease, find_holder, hold_lease, list_holders
 
 LOCKS_FOLDER = "cache/locks"
 _STORE_LOCK = "cache/store.lock"
 """Held by every build, shared; by whoever cleans the store, alone."""
+_LEASES_FOLDER = "cache/leases"
+_BUILD_LEASES = f"{_LEASES_FOLDER}/builds"
+_CLEANING_LEASE = f"{_LEASES_FOLDER}/cleaning"
+
+
+class BuildLock:
+    """A build's lock while it is held. A local one cannot be lost; a lease can, see `leases`."""
+
+    def __init__(self, lease: Lease | None = None) -> None:
+        self._lease = lease
+
+    def assert_held(self) -> None:
+        """Do nothing if it is still held. To be called before a build is published.
+
+        Raises:
+            BuildError: another process has taken over, since this one was silent for too long.
+        """
+        if self._lease is not None:
+            self._lease.assert_held()
 
 
 @contextlib.contextmanager
-def lock_build(store: Store, dataset: str, build: str) -> Iterator[None]:
+def lock_build(store: Store, dataset: str, build: str) -> Iterator[BuildLock]:
     """Hold the lock of a build while the block runs.
 
-    The lock is the operating system's (`flock`): it ends with the process that holds it, however that dies, so there
-    are no stale locks. Remote stores and systems without `flock` have none; there, whoever publishes last wins.
+    In a local store the lock is the operating system's (`flock`): it ends with the process that holds it, however that
+    dies, so there are no stale locks. In a remote store it is a lease, see `leases`; one that a dead process left is
+    taken over. Systems without `flock`, and remote stores without conditional puts, have none; there, whoever
+    publishes last wins.
 
     Raises:
         BuildError: another process holds it, or cleans the store; the message names the process.
-        StorageError: the lock file cannot be written.
+        StorageError: the lock cannot be written.
     """
+
+    def refuse(holder: str) -> str:
+        return (
+            f"build {dataset}/{build} in {store.uri} is being made by {holder}; wait for it, or give this build "
+            "another name"
+        )
+
+    def refuse_cleaning(holder: str) -> str:
+        return f"store {store.uri} is being cleaned by {holder}; wait for it"
+
+    if not store.is_local:
+        # Each first says that it is there and then looks for the other, so a build and a cleaning cannot both go on.
+        with hold_lease(store, f"{_BUILD_LEASES}/{dataset}/{build}", refuse) as lease:
+            if (holder := find_holder(store, _CLEANING_LEASE)) is not None:
+                raise BuildError(refuse_cleaning(holder))
+            yield BuildLock(lease)
+        return
     with (
-        _hold(store, _STORE_LOCK, lambda holder: f"store {store.uri} is being cleaned by {holder}; wait for it", True),
-        _hold(
-            store,
-            store.path(LOCKS_FOLDER, dataset, f"{build}.lock"),
-            lambda holder: (
-                f"build {dataset}/{build} in {store.uri} is being made by {holder}; wait for it, or give this build "
-                "another name"
-            ),
-        ),
+        _hold(store, _STORE_LOCK, refuse_cleaning, True),
+        _hold(store, store.path(LOCKS_FOLDER, dataset, f"{build}.lock"), refuse),
     ):
-        yield
+        yield BuildLock()
 
 
 @contextlib.contextmanager
@@ -48,8 +80,14 @@ def lock_store(store: Store) -> Iterator[None]:
 
     Raises:
         BuildError: a build runs, or another process cleans the store; the message names the process.
-        StorageError: the lock file cannot be written.
+        StorageError: the lock cannot be written.
     """
+    if not store.is_local:
+        with hold_lease(store, _CLEANING_LEASE, lambda holder: f"store {store.uri} is being cleaned by {holder}"):
+            for build, holder in list_holders(store, _BUILD_LEASES):
+                raise BuildError(f"build {build} is being made by {holder}; wait for it")
+            yield
+        return
 
     def refuse(holder: str) -> str:
         for path in store.list(LOCKS_FOLDER):

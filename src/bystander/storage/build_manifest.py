@@ -17,7 +17,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import bystander
-from bystander.schemas.errors import BuildError
+from bystander.schemas.errors import BuildError, MissingFileError
 from bystander.schemas.identity import digest_json
 from bystander.storage.filesystem import Store
 
@@ -54,6 +54,9 @@ PACKAGES = (
 
 BuildKind = Literal["tpi_train", "tpi_bench", "tpi_parts"]
 """What made a build: `bystander build tpi-train`, `build tpi-bench`, or `split`."""
+
+
+VoicesDisjointBy = Literal["pair", "voice"]
 
 
 class _Section(BaseModel):
@@ -208,7 +211,9 @@ class BuildManifest(ManifestBase):
     taxonomy: TaxonomyInfo
     quotas: tuple[Quota, ...] = ()
     disjoint_from: tuple[OtherBuild, ...] = ()
-    """Builds with which it shares no query, no text and no pair of voices."""
+    """Builds with which it shares no query, no text, and no pair of voices or no voice (see `voices_disjoint_by`)."""
+    voices_disjoint_by: VoicesDisjointBy = "pair"
+    """Whether it shares no pair of voices with other builds, or no voice: no speaker occurs in both."""
     parts_of: PartsInfo | None = None
     """How it was cut from another build."""
     counts: RowCounts
@@ -305,10 +310,8 @@ def read_build_kind(store: Store) -> str:
         BuildError: there is no manifest, or it is no JSON object.
     """
     where = store.uri_of(MANIFEST_NAME)
-    if not store.exists(MANIFEST_NAME):
-        raise BuildError(f"{where}: is missing, so this is not a finished build")
     try:
-        kind = json.loads(store.read_bytes(MANIFEST_NAME)).get("kind", "")
+        kind = json.loads(_read_bytes(store)).get("kind", "")
     except (ValueError, AttributeError) as exc:
         raise BuildError(f"{where}: is not a build manifest of this version (no JSON object)") from exc
     return kind if isinstance(kind, str) else ""
@@ -321,10 +324,15 @@ def read_manifest_as(model: type[_Manifest], store: Store) -> _Manifest:
         BuildError: there is none, or it is not a manifest of this format.
     """
     where = store.uri_of(MANIFEST_NAME)
-    if not store.exists(MANIFEST_NAME):
-        raise BuildError(f"{where}: is missing, so this is not a finished build")
     try:
-        return model.model_validate_json(store.read_bytes(MANIFEST_NAME))
+        return model.model_validate_json(_read_bytes(store))
     except ValidationError as exc:
         faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'manifest'}: {e['msg']}" for e in exc.errors()[:5])
         raise BuildError(f"{where}: is not a build manifest of this version ({faults})") from exc
+
+
+def _read_bytes(store: Store) -> bytes:
+    try:
+        return store.read_bytes(MANIFEST_NAME)
+    except MissingFileError as exc:
+        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is missing, so this is not a finished build") from exc

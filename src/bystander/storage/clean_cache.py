@@ -14,6 +14,7 @@ from bystander.schemas.errors import BuildError, InputError, StorageError
 from bystander.storage.build_lock import lock_store
 from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
 from bystander.storage.cut_records import CUTS_FOLDER, read_cut_record
+from bystander.storage.file_stamps import STAMPS_FOLDER, stamps_path
 from bystander.storage.filesystem import Store
 from bystander.storage.part_use import (
     BASES_FOLDER,
@@ -25,7 +26,7 @@ from bystander.storage.part_use import (
 )
 from bystander.storage.stage_results import STAGES_FOLDER, read_input
 
-_FOLDERS = (STAGES_FOLDER, BASES_FOLDER, RECORDS_FOLDER, CUTS_FOLDER)
+_FOLDERS = (STAGES_FOLDER, BASES_FOLDER, RECORDS_FOLDER, STAMPS_FOLDER, CUTS_FOLDER)
 
 
 @dataclass(slots=True)
@@ -96,7 +97,10 @@ def inspect_cache(store: Store) -> CacheContent:
         paths.add(path)
 
     results: dict[str, Amount] = {}
-    for path, size in store.list_sizes(STAGES_FOLDER).items():
+    stored = store.list_sizes(STAGES_FOLDER)
+    notes = [path for path in stored if path.split("/")[-2] == "inputs"]
+    inputs = dict(zip(notes, store.map(lambda path: read_input(store, path), notes), strict=True))
+    for path, size in stored.items():
         stage, _, rest = path.removeprefix(f"{STAGES_FOLDER}/").partition("/")
         name, _, file = rest.partition("/")
         if not file:
@@ -104,7 +108,7 @@ def inspect_cache(store: Store) -> CacheContent:
         folder = f"{STAGES_FOLDER}/{stage}/{name}"
         if name != "inputs":
             results.setdefault(folder, Amount(1)).add(size, 0)
-        elif f"{STAGES_FOLDER}/{stage}/{read_input(store, path)}" in use.results:
+        elif f"{STAGES_FOLDER}/{stage}/{inputs[path]}" in use.results:
             used.setdefault(stage, Amount()).add(size, 0)
         else:
             drop(path, size)
@@ -123,12 +127,13 @@ def inspect_cache(store: Store) -> CacheContent:
             used.setdefault("records", Amount()).add(size)
         else:
             drop(path, size)
-    records = {record_path(store, *build) for build in builds}
-    for path, size in store.list_sizes(RECORDS_FOLDER).items():
-        if path in records:
-            used.setdefault("records", Amount()).add(size)
-        else:
-            drop(path, size)
+    records = {path for build in builds for path in (record_path(store, *build), stamps_path(store, *build))}
+    for folder in (RECORDS_FOLDER, STAMPS_FOLDER):
+        for path, size in store.list_sizes(folder).items():
+            if path in records:
+                used.setdefault("records", Amount()).add(size)
+            else:
+                drop(path, size)
     for path, size in store.list_sizes("cache", temporary=True).items():
         drop(path, size)
     return CacheContent(

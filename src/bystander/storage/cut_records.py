@@ -20,7 +20,7 @@ CUTS_FOLDER = "cache/cuts"
 def find_cuts(store: Store, key: str) -> list[PartRef] | None:
     """Return the parts that were remembered under a key, or None if there is no record or a part is gone."""
     refs = read_cut_record(store, f"{CUTS_FOLDER}/{key}.json")
-    if refs is None or not all(store.exists(ref.path) and store.size(ref.path) == ref.bytes for ref in refs):
+    if refs is None or not all(store.holds(ref.path, ref.bytes) for ref in refs):
         return None
     return refs
 

@@ -74,7 +74,7 @@ def write_part(store: Store, path: str, table: pa.Table, recent: RecentParts | N
     return ref
 
 
-def write_part_by_content(store: Store, folder: str, table: pa.Table) -> PartRef:
+def write_part_by_content(store: Store, folder: str, table: pa.Table, recent: RecentParts | None = None) -> PartRef:
     """Write a table under the checksum of its content, so that equal tables share a file and others never meet."""
     buffer = io.BytesIO()
     _encode(table, buffer)
@@ -82,7 +82,10 @@ def write_part_by_content(store: Store, folder: str, table: pa.Table) -> PartRef
     checksum = hashlib.sha256(data).hexdigest()
     path = store.path(folder, f"{checksum[:32]}.parquet")
     store.write_bytes(path, data, durable=False)
-    return PartRef(path=path, rows=len(table), bytes=len(data), sha256=checksum)
+    ref = PartRef(path=path, rows=len(table), bytes=len(data), sha256=checksum)
+    if recent is not None:
+        recent.keep(ref, table)
+    return ref
 
 
 def _encode(table: pa.Table, sink: io.IOBase) -> None:
@@ -108,7 +111,7 @@ def read_part(store: Store, ref: PartRef, columns: Sequence[str] | None = None) 
         CorruptPartError: it is missing, truncated or changed.
     """
     try:
-        data = store.read_bytes(ref.path)
+        data = store.read_bytes(ref.path, ref.bytes)
     except StorageError as exc:
         raise CorruptPartError(f"part {store.uri_of(ref.path)}: {exc}", path=ref.path) from exc
     if len(data) != ref.bytes or hashlib.sha256(data).hexdigest() != ref.sha256:
@@ -189,7 +192,7 @@ def trace_columns(store: Store, partition: Partition, columns: Iterable[str], re
     Equal digests mean equal values in these columns, though other columns may differ.
     """
     wanted = sorted(set(columns))
-    names, rows = _read_header(store, partition.base)
+    names, rows = _read_header(store, partition.base, recent)
     providers = {name: (partition.base.sha256, list(range(rows))) for name in names}
     for ref in partition.layers:
         names, at, given = _read_layer_header(store, ref, recent)
@@ -215,7 +218,10 @@ def _read_some(
         return fill_leaves(part.read(columns=leaves, use_threads=False).select(wanted.names), wanted)
 
 
-def _read_header(store: Store, ref: PartRef) -> tuple[list[str], int]:
+def _read_header(store: Store, ref: PartRef, recent: RecentParts | None) -> tuple[list[str], int]:
+    known = recent.find(store, ref) if recent is not None else None
+    if known is not None:
+        return known.schema.names, len(known)
     with _open_part(store, ref) as part:
         return part.schema_arrow.names, part.metadata.num_rows
 
@@ -237,11 +243,11 @@ def _open_part(store: Store, ref: PartRef) -> Iterator[pq.ParquetFile]:
     try:
         local = store.local_path(ref.path)
         # Arrow's own file reads what it is asked for without a detour through Python.
-        with pa.OSFile(str(local)) if local else store.open_read(ref.path) as source:
+        with pa.OSFile(str(local)) if local else store.open_read(ref.path, ref.bytes) as source:
             if source.seek(0, os.SEEK_END) != ref.bytes:
                 raise CorruptPartError(f"part {store.uri_of(ref.path)}: is not of its size", path=ref.path)
             source.seek(0)
-            yield pq.ParquetFile(source, page_checksum_verification=True)
+            yield pq.ParquetFile(source, pre_buffer=local is None, page_checksum_verification=True)
     except CorruptPartError:
         raise
     except (StorageError, OSError, pa.ArrowException, KeyError) as exc:

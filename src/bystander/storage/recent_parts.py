@@ -46,6 +46,8 @@ class RecentParts:
             if table is None:
                 return None
             self._tables.move_to_end(ref)
+        if not store.is_local:
+            return table  # a put is whole, and nothing is removed while a build runs: not worth a request
         try:
             return table if store.size(ref.path) == ref.bytes else None
         except StorageError:

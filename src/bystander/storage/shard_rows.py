@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bystander.storage.build_manifest import FileInfo
 from bystander.storage.filesystem import Store
+from bystander.storage.parquet_files import open_parquet
 
 _EXAMPLES_A_REASON = 5
 _HEAVY = ("audio", "tracks", "pieces")
@@ -20,7 +20,7 @@ _HEAVY = ("audio", "tracks", "pieces")
 def read_without_audio(store: Store, files: Iterable[FileInfo]) -> Iterator[pa.Table]:
     """Yield the rows of each file without the columns that hold audio."""
     for info in files:
-        with store.open_read(info.file) as source, pq.ParquetFile(source) as part:
+        with open_parquet(store, info.file, info.bytes) as part:
             yield part.read(columns=[name for name in part.schema_arrow.names if name not in _HEAVY])
 
 
@@ -29,7 +29,7 @@ def read_rows_by_id(store: Store, files: Iterable[FileInfo], ids: list[str], sch
     found: list[pa.Table] = []
     wanted = pa.array(ids, pa.string())
     for info in files:
-        with store.open_read(info.file) as source, pq.ParquetFile(source) as part:
+        with open_parquet(store, info.file, info.bytes) as part:
             for group in range(part.num_row_groups):
                 if pc.any(pc.is_in(part.read_row_group(group, columns=["id"])["id"], wanted)).as_py():
                     table = part.read_row_group(group)

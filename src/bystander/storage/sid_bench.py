@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bystander.schemas.errors import BuildError, InputError, StorageError
 from bystander.schemas.identity import digest_json
@@ -18,6 +17,7 @@ from bystander.schemas.sid import SID_CLIP
 from bystander.schemas.sid_evaluation import SidCase, SidExample
 from bystander.storage.build_manifest import MANIFEST_NAME, ShardInfo
 from bystander.storage.filesystem import Store, open_file, open_store
+from bystander.storage.parquet_files import open_parquet
 from bystander.storage.sid_jsonl import ENDINGS, read_references
 from bystander.storage.sid_manifest import read_sid_manifest
 from bystander.storage.table_batches import cut_evenly
@@ -99,7 +99,7 @@ class SidBench:
         assert self._store is not None
         wanted = {case.id for case in self.cases}
         for shard in self._shards:
-            with self._store.open_read(shard.file) as source, pq.ParquetFile(source) as part:
+            with open_parquet(self._store, shard.file, shard.bytes) as part:
                 for group in range(part.num_row_groups):
                     table = part.read_row_group(group, columns=SID_CLIP.names)
                     at = [place for place, row_id in enumerate(table["id"].to_pylist()) if row_id in wanted]
@@ -187,7 +187,7 @@ def _strip(name: str) -> str:
 
 def _read_cases(uri: str, store: Store, shard: ShardInfo) -> Iterator[SidCase]:
     try:
-        with store.open_read(shard.file) as source, pq.ParquetFile(source) as part:
+        with open_parquet(store, shard.file, shard.bytes) as part:
             lost = [name for name in _LIGHT if name not in part.schema_arrow.names]
             if lost:
                 raise BuildError(f"bench {uri}: {shard.file} has no column {', '.join(lost)}; it holds no SID rows")
@@ -242,7 +242,7 @@ def _read_rows(store: Store, shards: Iterable[ShardInfo], ids: Sequence[str]) ->
     wanted = pa.array(ids, pa.string())
     found: dict[str, SidExample] = {}
     for shard in shards:
-        with store.open_read(shard.file) as source, pq.ParquetFile(source) as part:
+        with open_parquet(store, shard.file, shard.bytes) as part:
             for group in range(part.num_row_groups):
                 at = pc.is_in(part.read_row_group(group, columns=["id"])["id"], wanted)
                 if not pc.any(at).as_py():

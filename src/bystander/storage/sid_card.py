@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 
 from bystander.schemas.sid import CATEGORIES, SID_FINAL
@@ -18,6 +17,7 @@ from bystander.storage.card_parts import (
     render_table,
 )
 from bystander.storage.filesystem import Store
+from bystander.storage.parquet_files import open_parquet
 from bystander.storage.sid_manifest import SidManifest
 
 _OWN_LICENCE = "apache-2.0"
@@ -139,7 +139,7 @@ def choose_sid_licence(licences: dict[str, int]) -> tuple[str, str]:
 def _count_licences(store: Store, manifest: SidManifest) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for shard in manifest.shards:
-        with store.open_read(shard.file) as source, pq.ParquetFile(source) as part:
+        with open_parquet(store, shard.file, shard.bytes) as part:
             counts.update(value or "" for value in part.read(columns=["licence"])["licence"].to_pylist())
     return dict(sorted(counts.items()))
 

@@ -54,9 +54,7 @@ def find_result(store: Store, stage: str, fingerprint: str) -> StageResult | Non
     try:
         kept, rejected = PartRef(**data.pop("kept")), PartRef(**data.pop("rejected"))
         result = StageResult(**data, kept=kept, rejected=rejected, reused=True)
-        whole = all(
-            store.exists(ref.path) and store.size(ref.path) == ref.bytes for ref in (result.kept, result.rejected)
-        )
+        whole = _holds_all(store, path.rpartition("/")[0], (result.kept, result.rejected))
     except (TypeError, KeyError, AttributeError):
         return None
     return result if whole else None
@@ -132,6 +130,13 @@ def discard_result_of_part(store: Store, part_path: str) -> None:
     if folder.startswith(STAGES_FOLDER):
         store.remove(f"{folder}/result.json")
     store.remove(part_path)
+
+
+def _holds_all(store: Store, folder: str, refs: Sequence[PartRef]) -> bool:
+    if store.is_local:
+        return all(store.holds(ref.path, ref.bytes) for ref in refs)
+    sizes = store.list_sizes(folder)  # one request
+    return all(sizes.get(ref.path) == ref.bytes for ref in refs)
 
 
 def _result_path(store: Store, stage: str, fingerprint: str) -> str:

@@ -19,6 +19,7 @@ from bystander.storage.build_manifest import (
     list_package_versions,
     write_manifest,
 )
+from bystander.storage.file_stamps import stamp_files
 from bystander.storage.published import find_published_build
 from bystander.storage.shards import ShardWriter
 from bystander.storage.sid_card import write_sid_card
@@ -73,8 +74,7 @@ def digest_sid_content(
 
 def find_published_sid(config: SidConfig, environment: StageEnvironment, content_digest: str) -> SidManifest | None:
     """Return the manifest of the build if it was published from the same content and its files are what it says."""
-    store = environment.store.child(config.dataset, config.build_name)
-    return find_published_build(store, SidManifest, content_digest)
+    return find_published_build(environment.store, config.dataset, config.build_name, SidManifest, content_digest)
 
 
 def publish_sid(
@@ -131,7 +131,9 @@ def publish_sid(
     )
     write_sid_report(store, manifest, config.report_rows)
     write_sid_card(store, manifest)
+    environment.assert_alone()
     write_manifest(store, manifest)
+    stamp_files(environment.store, config.dataset, config.build_name, (*manifest.shards, *manifest.rejects))
     return manifest
 
 

@@ -23,12 +23,14 @@ from bystander.storage.build_manifest import (
     RowCounter,
     ShardInfo,
     TaxonomyInfo,
+    VoicesDisjointBy,
     get_code_version,
     list_package_versions,
     write_manifest,
 )
 from bystander.storage.control_section import CONTROLS_NAME
 from bystander.storage.dataset_card import write_card
+from bystander.storage.file_stamps import stamp_files
 from bystander.storage.published import find_published_build
 from bystander.storage.shards import ShardWriter
 from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
@@ -72,8 +74,7 @@ def digest_content(config: TpiConfig, environment: StageEnvironment, runs: Stage
 
 def find_published(config: TpiConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
     """Return the manifest of the build if it was published from the same content and its files are what it says."""
-    store = environment.store.child(config.dataset, config.build_name)
-    return find_published_build(store, BuildManifest, content_digest)
+    return find_published_build(environment.store, config.dataset, config.build_name, BuildManifest, content_digest)
 
 
 def publish_tpi(
@@ -108,7 +109,7 @@ def publish_tpi(
         ) as writer:
             for batch in batches:
                 final = finalise_rows(batch, split, config.seed, described, rows.twins, rows.lone)
-                _assert_disjoint(final, environment)
+                _assert_disjoint(final, environment, config.stages.choose_voices.hold_out_by)
                 counter.add(final)
                 writer.write(final)
         shards += writer.shards
@@ -138,22 +139,25 @@ def publish_tpi(
         stages=tuple(stages),
         quotas=tuple(quotas),
         disjoint_from=tuple(environment.other_builds.builds),
+        voices_disjoint_by=config.stages.choose_voices.hold_out_by,
         counts=counter.finish(),
         shards=tuple(shards),
         rejects=tuple(rejects),
     )
     write_report(store, manifest, config.report_rows)
     write_card(store, manifest)
+    environment.assert_alone()
     write_manifest(store, manifest)
+    stamp_files(environment.store, config.dataset, config.build_name, (*manifest.shards, *manifest.rejects))
     return manifest
 
 
-def _assert_disjoint(final: pa.Table, environment: StageEnvironment) -> None:
+def _assert_disjoint(final: pa.Table, environment: StageEnvironment, by: VoicesDisjointBy) -> None:
     others = environment.other_builds
     if not others.builds:
         return
     for row in final.select(COLUMNS).to_pylist():
-        for column, shared in others.find_shared(RowContents.of(row, others.normalise)):
+        for column, shared in others.find_shared(RowContents.of(row, others.normalise), by):
             raise StageContractError(f"row {row['id']}: {column} {shared} is in a build of `disjoint_from` too")
 
 

@@ -15,6 +15,7 @@ from bystander.schemas.field_types import MAX_SEED, NAME, NAME_IN_WORDS
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
 from bystander.schemas.tpi import FINAL
+from bystander.storage.build_checks import fill_absent
 from bystander.storage.build_contents import COLUMNS, RowContents, describe_build, read_columns
 from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import (
@@ -74,7 +75,7 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
     made_from = PartsInfo(of=describe_build(source, manifest), shares=dict(parts), seed=seed)
     _check_target(source, target, made_from)
     assigned = assign_parts(list(_read_rows(source, manifest)), parts, seed)
-    with lock_build(store, manifest.dataset, name):
+    with lock_build(store, manifest.dataset, name) as lock:
         target.remove("manifest.json")
         target.remove_temporaries()
         target.remove("data", recursive=True)
@@ -101,6 +102,7 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
         record_part_use(store, manifest.dataset, name, ())
         write_report(target, cut, int(manifest.config.get("report_rows", 20)))
         write_card(target, cut)
+        lock.assert_held()
         write_manifest(target, cut)
     location = store.uri_of(f"{manifest.dataset}/{name}")
     return SplitOutcome(location, cut, _summarise(location, cut, parts, dropped.rows))
@@ -174,9 +176,10 @@ def _write_dropped(source: Store, manifest: BuildManifest, target: Store, assign
 def _read_placed(
     source: Store, manifest: BuildManifest, assigned: Mapping[str, str]
 ) -> Iterator[tuple[pa.Table, list[str | None]]]:
-    for _, batch in read_columns(source, manifest, FINAL.names):
+    always = [column.name for column in FINAL if not column.nullable]
+    for _, batch in read_columns(source, manifest, always, [name for name in FINAL.names if name not in always]):
         try:
-            rows = pa.Table.from_batches([batch]).select(FINAL.names).cast(FINAL)
+            rows = pa.Table.from_batches([fill_absent(batch, FINAL)]).cast(FINAL)
         except (pa.ArrowException, ValueError) as exc:
             raise StorageError(f"{source.uri}: its rows are not those of a TPI build ({exc})") from exc
         yield rows, [assigned.get(row_id) for row_id in rows["id"].to_pylist()]

@@ -25,6 +25,7 @@ from bystander.schemas.recogniser_configs import (
     FakeVerifierConfig,
     FasterWhisperConfig,
     OnnxVerifierConfig,
+    OpenAiWhisperConfig,
     RecogniserConfig,
     VerifierConfig,
 )
@@ -58,6 +59,7 @@ from bystander.schemas.text_engine_configs import (
     OpenAiTextConfig,
     PlaybookTextConfig,
     TextEngineConfig,
+    VllmTextConfig,
 )
 from bystander.schemas.voice_bank import VoiceBank
 
@@ -66,10 +68,12 @@ ResolveModel = Callable[[str], Path]
 
 _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     OpenAiTextConfig: ("openai_text", "OpenAiTextEngine"),
+    VllmTextConfig: ("vllm_text", "VllmTextEngine"),
     FakeTextConfig: ("fake_text", "FakeTextEngine"),
     KokoroSpeechConfig: ("kokoro", "KokoroSpeechEngine"),
     FakeSpeechConfig: ("fake_speech", "FakeSpeechEngine"),
     FasterWhisperConfig: ("faster_whisper", "FasterWhisperRecogniser"),
+    OpenAiWhisperConfig: ("openai_whisper", "OpenAiWhisperRecogniser"),
     FakeRecogniserConfig: ("fake_speech", "FakeRecogniser"),
     OnnxVerifierConfig: ("onnx_verifier", "OnnxSpeakerVerifier"),
     FakeVerifierConfig: ("fake_speech", "FakeVerifier"),
