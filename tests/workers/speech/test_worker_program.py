@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -233,3 +234,12 @@ def test_a_worker_without_weights_says_what_is_missing(tmp_path):
     assert described.returncode == 1
     assert failed["detail"] in described.stderr
     assert "Traceback" not in described.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_ends_quietly_when_it_is_told_to(number, capfd):
+    worker = start()
+    worker.process.send_signal(number)
+    assert worker.process.wait(20) == 0
+    end(worker)
+    assert "Traceback" not in capfd.readouterr().err
