@@ -67,10 +67,14 @@ def inspect_english(weights: str, scratch: Path) -> dict[str, Any]:
             return hash_samples(model.speak(request, spoken_by, model.read_settings(changed) if changed else settings))
         return "fault"
 
+    def speak_all(spoken_by: Any = voice, **changed: float) -> list[str]:
+        return [speak(seed, spoken_by, **changed) for seed in range(4)]
+
     found = {
-        "repeated": [speak(2), speak(2)],
-        "others": [speak(1), speak(3), speak(2, exaggeration=0.6), speak(2, cfg_weight=0.2)],
-        "reloaded": speak(2, model.load_voice(path)),
+        "spoken": speak_all(),
+        "repeated": speak_all(),
+        "reloaded": speak_all(model.load_voice(path)),
+        "changed": [speak_all(exaggeration=3.0), speak_all(cfg_weight=5.0), speak_all(temperature=3.0)],
         "voice_is_as_fresh": hash_voice(voice) == fresh == hash_voice(model.load_voice(path)),
     }
     limits = model.read_settings({"spare_s": 0.1, "max_s_per_character": 0.001, "temperature": 0.5})

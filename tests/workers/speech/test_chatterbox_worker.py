@@ -126,10 +126,11 @@ def test_defaults_and_languages_are_upstreams(inspected):
 
 def test_seeds_and_settings_decide_and_conditionals_are_kept_exactly(inspected):
     english = inspected["english"]
-    one, two = english["repeated"]
-    assert one == two == english["reloaded"] != "fault"
-    assert one not in english["others"]
-    assert len(set(english["others"])) >= 3
+    spoken = english["spoken"]
+    assert spoken == english["repeated"] == english["reloaded"]
+    clips = [clip for clip in spoken if clip != "fault"]  # some takes of a random model end before they begin
+    assert len(set(clips)) == len(clips) >= 2
+    assert all(changed != spoken for changed in english["changed"])
     assert english["voice_is_as_fresh"]
     assert english["damaged"] == "refused"
     assert english["limited_tokens"] == 3
