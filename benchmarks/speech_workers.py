@@ -105,7 +105,7 @@ def measure_batches(
     count = max(1, len(spoken))
     print(
         f"batches of {size}: {len(spoken)} clips of {speech_s / count:.2f} s, {worked_s / count:.4f} s of work each, "
-        f"{1000 * (total_s - worked_s) / count:.2f} ms beyond, of which {1000 * cpu_s / count:.2f} ms are the client's CPU"
+        f"{1000 * (total_s - worked_s) / count:.2f} ms beyond; the client's CPU {1000 * cpu_s / count:.2f} ms"
     )
 
 

@@ -222,6 +222,30 @@ def test_voices_that_cannot_be_had_are_faults_of_their_rows(open_engine):
     assert replies[2].reason == "unusable_reference"
 
 
+@pytest.mark.parametrize("attached", [False, True])
+def test_closing_ends_calls_that_are_waiting(open_engine, tmp_path, attached):
+    worker = start(command=FAULTY[1:]) if attached else None
+    fields = {"python": (), "endpoints": (f"127.0.0.1:{worker.port}",)} if worker is not None else {}
+    engine = open_engine(**fields)
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            engine.synthesise(ask("one", "two [hang]", "three"))
+        except EngineSetupError as exc:
+            errors.append(exc)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while not (tmp_path / "spoken.txt").exists() or len(read_spoken(tmp_path)) < 2:
+        threading.Event().wait(0.02)
+    engine.close()
+    thread.join()
+    assert "closed" in str(errors[0])
+    if worker is not None:
+        end(worker)
+
+
 def test_an_error_while_a_reply_is_kept_reaches_the_caller(open_engine):
     def refuse(index: int, reply: SpeechReply) -> None:
         raise OSError("disk full")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import math
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,6 +38,7 @@ class SpeechWorkerClient:
         self._host, self._port = host, port
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout_s = timeout_s
+        self._connection: http.client.HTTPConnection | None = None
 
     def hello(self) -> Hello | None:
         """Return what the worker says of its model, or None while it loads.
@@ -121,6 +124,13 @@ class SpeechWorkerClient:
         """
         self._call("POST", "/shutdown", b"", timeout_s=_HEALTH_TIMEOUT_S)
 
+    def hang_up(self) -> None:
+        """End a call that another thread waits for; to that thread the worker is lost."""
+        sock = self._connection.sock if self._connection is not None else None
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
     def _call(
         self, method: str, path: str, body: bytes | None = None, timeout_s: float | None = None
     ) -> tuple[int, bytes]:
@@ -135,7 +145,8 @@ class SpeechWorkerClient:
             connection.close()
 
     def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        self._connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        return self._connection
 
     def _lose(self, exc: Exception) -> WorkerLostError:
         said = f"did not answer in {self._timeout_s:g} s" if isinstance(exc, TimeoutError) else f"is gone ({exc!r})"

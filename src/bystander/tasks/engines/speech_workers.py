@@ -96,6 +96,8 @@ class SpeechWorkerPool:
         self._jobs.close()
         for slot in self._slots:
             slot.source.close()
+            if (client := slot.client) is not None:
+                client.hang_up()
         for thread in threads:
             thread.join()
         _fail_all(self._jobs.drop_all(), EngineSetupError("the speech engine was closed"))
