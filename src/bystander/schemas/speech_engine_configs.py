@@ -50,7 +50,8 @@ class ChatterboxSpeechConfig(EngineConfig):
 
     Either the flow starts the workers, one a device, with the Python of that environment (`python`), or it attaches to
     some that run already (`endpoints`); then model, weights, devices and dtype are what those were started with, and
-    must be the same for all. What they say to each other is told in `bystander.workers.speech.protocol`.
+    must be the same for all. Each process that runs stages starts workers of its own: where there are several, attach.
+    What is said between them is told in `bystander.workers.speech.protocol`.
     """
 
     SPEED_ONLY = frozenset(
