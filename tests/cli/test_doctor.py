@@ -13,7 +13,7 @@ from alignment_samples import write_fake_mfa, write_mfa_models
 from bystander.cli import doctor as module
 from bystander.schemas.errors import ModelStoreError
 from bystander.schemas.recogniser_configs import FasterWhisperConfig, OpenAiWhisperConfig
-from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
+from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig, FakeSpeechConfig, KokoroSpeechConfig
 from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig, VllmTextConfig
 
 app = typer.Typer()
@@ -86,6 +86,16 @@ def test_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (unknown.state, unknown.fix) == ("missing", "bystander models list")
     corrupt = module.check_engine("speech", KokoroSpeechConfig(), {"kokoro-v1.0-int8": "corrupt"})
     assert "is corrupt in the model store" in corrupt.detail
+
+
+def test_speech_workers_are_not_started() -> None:
+    there = module.check_engine("speech", ChatterboxSpeechConfig(bank="b", python=sys.executable), {})
+    assert (there.state, there.detail) == ("ok", "english on cuda:0 (not started)")
+    attached = module.check_engine("speech", ChatterboxSpeechConfig(bank="b", endpoints=("tts:8100",)), {})
+    assert (attached.state, attached.detail) == ("ok", "english at tts:8100 (not contacted)")
+    missing = module.check_engine("speech", ChatterboxSpeechConfig(bank="b", python="/no/such/python"), {})
+    assert missing.state == "missing"
+    assert "/no/such/python" in missing.detail
 
 
 def test_a_package_that_is_absent_or_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ import typer
 
 from bystander.schemas.addresses import show_addresses
 from bystander.schemas.errors import BystanderError
+from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig
 
 State = Literal["ok", "note", "missing"]
 
@@ -187,6 +188,8 @@ def check_engine(role: str, config: Any, models: Mapping[str, str] | str) -> Che
         return Check("ok", subject, f"{config.model} at {show_addresses(config.base_url)} (not contacted)")
     if config.engine == "vllm":
         return _check_vllm(subject, config)
+    if config.engine == "chatterbox":
+        return check_speech_workers(subject, config)
     model = getattr(config, "model", None)
     if model is None:
         return Check("ok", subject, "needs no model file")
@@ -211,6 +214,16 @@ def _check_vllm(subject: str, config: Any) -> Check:
         return Check("ok", subject, f"{config.model} by {find_program(config)} (not started)")
     except BystanderError as exc:
         return Check("missing", subject, str(exc))
+
+
+def check_speech_workers(subject: str, config: ChatterboxSpeechConfig) -> Check:
+    """Say whether the workers' Python is there. No worker is asked."""
+    if config.endpoints:
+        return Check("ok", subject, f"{config.model} at {', '.join(config.endpoints)} (not contacted)")
+    if config.python_words and shutil.which(config.python_words[0]) is None:
+        fix = "make the environment of envs/chatterbox, or set engines.speech.endpoints"
+        return Check("missing", subject, f"no Python {config.python_words[0]} for the workers", fix)
+    return Check("ok", subject, f"{config.model} on {', '.join(config.devices)} (not started)")
 
 
 def _print(title: str, checks: Iterable[Check]) -> None:

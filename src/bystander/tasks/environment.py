@@ -37,6 +37,7 @@ from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recent_parts import RecentParts
+from bystander.storage.voice_bank import open_voice_bank
 from bystander.tasks.engine_use import EngineUse, UseLedger
 from bystander.tasks.engines.cached import CachedCandidate, CachedRecogniser, CachedSpeechEngine, CachedTextEngine
 from bystander.tasks.engines.detector_registry import computes_elsewhere, open_detector
@@ -306,7 +307,8 @@ class StageEnvironment:
             clock = time.perf_counter if computes_elsewhere(config) else time.thread_time
             return MeteredDetector(open_detector(config, resolve), clock)
         if role == "speech":
-            return self._remember(CachedSpeechEngine, open_speech_engine(config, resolve), config.engine)
+            speech = open_speech_engine(config, resolve, open_voice_bank)
+            return self._remember(CachedSpeechEngine, speech, config.engine)
         if role == "recogniser":
             return self._remember(CachedRecogniser, open_recogniser(config, resolve), config.engine)
         return open_verifier(config, resolve)

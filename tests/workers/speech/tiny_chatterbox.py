@@ -1,8 +1,8 @@
 """Chatterbox's real classes with random weights: saved as upstream publishes its own, and the worker that loads them.
 
 Run by the Python of Chatterbox's environment: `tiny_chatterbox.py save FOLDER` writes the weights of both models;
-with a path of the worker and its arguments it runs the worker. The language model has 14 layers, since the multilingual model
-reads the attention of the last; the rest is as small as it gets.
+with a path of the worker and its arguments it runs the worker. The language model has 14 layers, since the
+multilingual model reads the attention of the last; the rest is as small as it gets.
 """
 
 from __future__ import annotations

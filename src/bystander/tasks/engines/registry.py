@@ -47,7 +47,12 @@ from bystander.schemas.sid_engine_configs import (
     TaggerConfig,
     VadConfig,
 )
-from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig, SpeechEngineConfig
+from bystander.schemas.speech_engine_configs import (
+    ChatterboxSpeechConfig,
+    FakeSpeechConfig,
+    KokoroSpeechConfig,
+    SpeechEngineConfig,
+)
 from bystander.schemas.text_engine_configs import (
     FakeTextConfig,
     LlamaCppTextConfig,
@@ -57,6 +62,7 @@ from bystander.schemas.text_engine_configs import (
     VllmBatchTextConfig,
     VllmTextConfig,
 )
+from bystander.schemas.voice_bank import VoiceBank
 
 ResolveModel = Callable[[str], Path]
 """Maps a name of the model store, or a path, to a verified path on this machine."""
@@ -111,12 +117,23 @@ def open_text_engine(
     return cast(TextEngine, _open(config, resolve_model))
 
 
-def open_speech_engine(config: SpeechEngineConfig, resolve_model: ResolveModel) -> SpeechEngine:
-    """Open a speech engine.
+def open_speech_engine(
+    config: SpeechEngineConfig,
+    resolve_model: ResolveModel,
+    open_bank: Callable[[str], VoiceBank] | None = None,
+) -> SpeechEngine:
+    """Open a speech engine. `open_bank` opens the bank of voices at a place, for engines that imitate.
 
     Raises:
         EngineSetupError: a package, model file or setting is missing or wrong.
+        EngineUnavailableError: a worker that should run already cannot be reached.
+        InputError: there is no bank at its place, or it cannot be read.
     """
+    if isinstance(config, ChatterboxSpeechConfig):
+        if open_bank is None:
+            raise EngineSetupError(f"engine chatterbox: nothing here opens the voice bank {config.bank}")
+        adapter = _find_adapter("chatterbox_speech", "ChatterboxSpeechEngine")
+        return cast(SpeechEngine, adapter(config, open_bank(config.bank)))
     return cast(SpeechEngine, _open(config, resolve_model))
 
 

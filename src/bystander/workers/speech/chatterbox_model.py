@@ -191,7 +191,10 @@ class ChatterboxModel:
         return voice
 
     def save_voice(self, voice: Any, path: Path) -> None:
-        voice.save(path)
+        try:
+            voice.save(path)
+        except RuntimeError as exc:  # torch's for what the system calls an OSError
+            raise OSError(str(exc)) from exc
 
     def load_voice(self, path: Path) -> Any:
         try:

@@ -69,7 +69,9 @@ def find_weights(args: argparse.Namespace) -> Path:
         try:
             from huggingface_hub import snapshot_download
 
-            found = snapshot_download(REPOSITORY, revision=args.revision or None, allow_patterns=FILES[args.model])
+            found = snapshot_download(
+                REPOSITORY, revision=args.revision or None, allow_patterns=list(FILES[args.model])
+            )
             folder = Path(found)
         except Exception as exc:  # the hub's client raises many kinds, of packages that it may or may not use
             lines = str(exc).splitlines() or [type(exc).__name__]

@@ -45,7 +45,11 @@ class SpeechModel(Protocol):
         ...
 
     def save_voice(self, voice: Any, path: Path) -> None:
-        """Write a prepared voice to a file; read back it speaks the same samples."""
+        """Write a prepared voice to a file; read back it speaks the same samples.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         ...
 
     def load_voice(self, path: Path) -> Any:

@@ -70,7 +70,7 @@ class PreparedVoices:
         return self._folder / f"{key}.voice" if self._folder is not None else None
 
     def _write(self, voice: Any, path: Path) -> None:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix="part-")  # torch writes no file that begins with a dot
         os.close(handle)
         try:
             self._model.save_voice(voice, Path(name))

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import select
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -51,6 +52,8 @@ def main(arguments: list[str] | None = None) -> None:
     announcements = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     os.environ.setdefault("TQDM_DISABLE", "1")
+    for number in (signal.SIGTERM, signal.SIGINT):  # as a container's first process it would not end by them
+        signal.signal(number, lambda *_: os._exit(0))
     try:
         if args.describe:
             announcements.write(describe_model(args).encode().decode("utf-8") + "\n")

@@ -108,6 +108,7 @@ class SpeechServer(ThreadingHTTPServer):
     """Listens from the start on, so that its health can be asked for while the model loads."""
 
     daemon_threads = True
+    request_queue_size = 64
 
     def __init__(self, host: str, port: int, service: SpeechService, token: str | None) -> None:
         self.service = service
@@ -139,8 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         parts = urlsplit(self.path)
-        body = self._read_body()
-        if body is None or not self._may_go_on():
+        if not self._may_go_on() or (body := self._read_body()) is None:
             return
         found = _KEY.match(parts.path)
         if found is None:
@@ -160,15 +160,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         path = urlsplit(self.path).path
-        body = self._read_body()
-        if body is None:
-            return
         if path == "/shutdown":
-            if self._is_trusted():
+            if self._is_trusted() and self._read_body() is not None:
                 self._answer(200, b"{}")
                 threading.Thread(target=self.server.shutdown, daemon=True).start()
             return
-        if not self._may_go_on():
+        if not self._may_go_on() or (body := self._read_body()) is None:
             return
         if path != "/speak":
             self._answer(404, encode_fault("unknown_path", path))
@@ -207,6 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_trusted():
             return False
         if self.server.service.model is None:
+            self.close_connection = True  # its body was not read
             self._answer(503, encode_fault("loading", "the model is being loaded"))
             return False
         return True
@@ -216,6 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization", "")
         if token is None or hmac.compare_digest(given.encode("utf-8"), f"Bearer {token}".encode()):
             return True
+        self.close_connection = True  # its body was not read
         self._answer(401, encode_fault("unauthorised", "the token of this worker is missing or wrong"))
         return False
 
