@@ -20,8 +20,6 @@ from bystander.schemas.text_engine_configs import OpenAiTextConfig, VllmTextConf
 from bystander.tasks.engines.endpoint_probe import find_other_models
 from bystander.tasks.engines.vllm_command import find_program, locate_log
 
-NOT_IN_STORE = frozenset({"openai", "openai_audio", "vllm", "vllm_batch"})
-"""Engines whose model is another program's to find."""
 _TIMEOUT_S = 10.0
 _MOST_CHECKED_AT_ONCE = 16
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bystander.flows.check_endpoints import NOT_IN_STORE, check_model_server
+from bystander.flows.check_endpoints import check_model_server
 from bystander.flows.check_runner import check_runner
 from bystander.flows.check_tpi_train import check_store
 from bystander.prompts.load_rubrics import load_rubrics
@@ -47,7 +47,7 @@ def check_sid_build(config: SidConfig) -> None:
     models = ModelStore()
     for engine in _list_engines(config):
         model = getattr(engine, "model", None)
-        if isinstance(model, str) and engine.engine not in NOT_IN_STORE:  # type: ignore[attr-defined]
+        if isinstance(model, str) and engine.MODEL_IN_STORE:
             models.resolve(model)
         check_model_server(engine)
 

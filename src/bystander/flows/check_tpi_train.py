@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from bystander.flows.check_endpoints import NOT_IN_STORE, check_model_server
+from bystander.flows.check_endpoints import check_model_server
 from bystander.flows.check_runner import check_runner
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiConfig
@@ -121,5 +121,5 @@ def check_store(uri: str) -> None:
 def _list_models(engines: EngineConfigs) -> Iterator[str]:
     for role in type(engines).model_fields:
         engine = getattr(engines, role)
-        if engine is not None and engine.engine not in NOT_IN_STORE and hasattr(engine, "model"):
+        if engine is not None and engine.MODEL_IN_STORE and hasattr(engine, "model"):
             yield engine.model

@@ -58,6 +58,7 @@ class StandInConfig(EngineConfig):
 class OpenAiAudioConfig(EngineConfig):
     """A chat endpoint that takes `input_audio`: vLLM serving an audio model, gpt-4o-audio and others."""
 
+    MODEL_IN_STORE = False
     SPEED_ONLY = frozenset({"base_url", "api_key_env", "max_in_flight", "timeout_s", "max_retries"})
     engine: Literal["openai_audio"] = "openai_audio"
     base_url: Addresses
@@ -86,6 +87,7 @@ class OpenAiAudioConfig(EngineConfig):
 class TransformersAudioConfig(EngineConfig):
     """A model that `transformers` loads, on this machine; needs the extra `transformers`."""
 
+    MODEL_IN_STORE = False
     SPEED_ONLY = frozenset({"device", "batch_size"})
     engine: Literal["transformers_audio"] = "transformers_audio"
     model: str

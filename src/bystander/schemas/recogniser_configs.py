@@ -93,6 +93,7 @@ class FasterWhisperConfig(EngineConfig):
 class OpenAiWhisperConfig(EngineConfig):
     """OpenAI's own implementation of Whisper, on torch; needs the extra `whisper`."""
 
+    MODEL_IN_STORE = False
     SPEED_ONLY = frozenset({"devices", "batch_size", "download_folder"})
     engine: Literal["openai_whisper"] = "openai_whisper"
     model: str = "large-v3"

@@ -54,6 +54,7 @@ class ChatterboxSpeechConfig(EngineConfig):
     What is said between them is told in `bystander.workers.speech.protocol`.
     """
 
+    MODEL_IN_STORE = False
     SPEED_ONLY = frozenset(
         {
             "bank",

@@ -14,6 +14,7 @@ from bystander.schemas.field_types import TimeoutSeconds
 class OpenAiTextConfig(EngineConfig):
     """Any OpenAI-compatible chat endpoint, vLLM included, or several that serve the same model."""
 
+    MODEL_IN_STORE = False
     SPEED_ONLY = frozenset({"base_url", "api_key_env", "max_in_flight", "timeout_s", "max_retries"})
     engine: Literal["openai"] = "openai"
     base_url: Addresses
@@ -44,6 +45,7 @@ class VllmTextConfig(EngineConfig):
     The program lives in an environment of its own, since its requirements and Prefect's exclude each other.
     """
 
+    MODEL_IN_STORE = False
     SPEED_ONLY = frozenset(
         {
             "command",
@@ -141,6 +143,7 @@ class VllmBatchTextConfig(EngineConfig):
     `partition_rows` to thousands, up to all rows, and `workers` low.
     """
 
+    MODEL_IN_STORE = False
     SPEED_ONLY = frozenset({"mode", "folder", "command", "speed_args", "timeout_s"})
     engine: Literal["vllm_batch"] = "vllm_batch"
     model: str
