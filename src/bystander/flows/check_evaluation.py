@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from bystander.flows.check_endpoints import check_model_server
 from bystander.schemas.engine_config import EngineConfig
-from bystander.schemas.engine_configs import OpenAiAudioConfig, StandInConfig, TransformersAudioConfig
+from bystander.schemas.engine_configs import StandInConfig
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.evaluation_settings import EvaluationConfig
-from bystander.schemas.text_engine_configs import OpenAiTextConfig, VllmTextConfig
 from bystander.storage.model_store import ModelStore
 
 
@@ -38,7 +37,5 @@ def check_engines(engines: Iterable[tuple[str, EngineConfig]]) -> None:
     models = ModelStore()
     for name, engine in engines:
         check_model_server(engine, name)
-        if isinstance(engine, OpenAiTextConfig | OpenAiAudioConfig | VllmTextConfig | TransformersAudioConfig):
-            continue
-        if hasattr(engine, "model"):
+        if engine.MODEL_IN_STORE and hasattr(engine, "model"):
             models.resolve(engine.model)

@@ -71,8 +71,8 @@ def stream_partitions(
 
     A stage whose error is `retryable` is tried again after each of `retry_delays_s`. Until then its partition keeps its
     place at the engine, so that no other is sent there in vain, but no worker. One whose worker process died is tried
-    again at once, as often. One that waits for a batch is left where it is, and the others go on as far as they can. Any
-    other error ends the stream at once.
+    again at once, as often. One that waits for a batch is left where it is, and the others go on as far as they can.
+    Any other error ends the stream at once.
 
     Raises:
         BatchPendingError: batches wait to be answered.
