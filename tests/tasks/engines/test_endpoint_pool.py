@@ -139,6 +139,18 @@ def test_one_that_is_left_out_gets_nothing_until_it_is_well(caplog):
     assert caplog.text.count("is left out") == 1
 
 
+def test_one_that_lost_a_connection_and_is_well_is_back_at_once():
+    async def act() -> list[int]:
+        pool = make_pool(1, 1)
+        pool.probe_pauses_s = (600.0,)
+        pool.leave_out(pool.endpoints[0], "the connection was reset")
+        assert await pool.take(0) is None
+        assert await pool.wait_for_any(5.0)
+        return await take_numbers(pool, [0])
+
+    assert run(act()) == [0]
+
+
 def test_those_who_wait_hear_that_all_are_lost_and_that_one_is_back():
     async def act() -> None:
         health = Health()

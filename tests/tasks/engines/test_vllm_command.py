@@ -142,6 +142,11 @@ def test_no_server_is_ever_short_of_requests():
             + "ValueError: bad model\nRuntimeError: see above",
             "ValueError: bad model / frame / frame / ValueError: bad model / RuntimeError: see above",
         ),
+        (
+            "INFO Too many files is OSError: [Errno 24]\nRuntimeError: offset\nfoo.py:3: UserWarning: x\n"
+            + "end\n" * 4,
+            "RuntimeError: offset / end / end / end / end",
+        ),
         ("vllm serve: error: unrecognized arguments: --foo", "vllm serve: error: unrecognized arguments: --foo"),
     ],
 )

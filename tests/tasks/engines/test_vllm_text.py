@@ -83,7 +83,10 @@ def test_what_the_log_says_of_a_failed_start(tmp_path):
         with pytest.raises(EngineSetupError) as caught:
             engine.generate([ask("a")])
         assert not caught.value.retryable
+        with pytest.raises(EngineSetupError) as again:  # it is not tried once more for the next partition
+            engine.generate([ask("b")])
     said = str(caught.value)
+    assert str(again.value) == said
     assert said.startswith("vllm serve tiny ended before it answered (exit status 3, log ")
     assert "ValueError: no such quantization" in said
     assert said.endswith("RuntimeError: Engine core initialization failed. See root cause above.")

@@ -16,11 +16,12 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 _log = logging.getLogger(__name__)
 
 _PROBE_PAUSES_S = (1.0, 2.0, 5.0, 10.0)
-"""Before each look whether a server is back; the last one is repeated."""
+"""Between looks whether a server is back; the last one is repeated."""
 _SLACK_SHARE = 4
 """A home may have a quarter of `limit` more in flight than the least busy server."""
 
@@ -123,8 +124,11 @@ class EndpointPool:
         endpoint.in_flight -= 1
         self._serve(endpoint)
 
-    def leave_out(self, endpoint: Endpoint, fault: str) -> None:
-        """Give a server no more requests until its probe is satisfied, which is looked at from now on."""
+    def leave_out(self, endpoint: Endpoint, fault: str, *, probed: bool = False) -> None:
+        """Give a server no more requests until its probe is satisfied.
+
+        It is looked at now, unless it was `probed` a moment ago, and with pauses from then on.
+        """
         if endpoint.fault is None:
             endpoint.fault = fault
             _log.warning("%s at %s is left out: %s", self._name, endpoint.address, fault)
@@ -135,19 +139,19 @@ class EndpointPool:
                     if not waiter.turn.done():
                         waiter.turn.set_result(None)
         endpoint.fault = fault
-        self._watch(endpoint, at_once=False)
+        self._watch(endpoint, probed)
 
     def doubt(self, endpoint: Endpoint) -> None:
         """Have a server probed in the background, and left out if the probe is not satisfied."""
         if endpoint.fault is None:
-            self._watch(endpoint, at_once=True)
+            self._watch(endpoint, probed=False)
 
     async def check_all(self) -> list[EndpointFault | None]:
         """Probe all servers at once, leave out those that are not fit, and return what is wrong with each."""
         faults = await asyncio.gather(*(self._probe(endpoint) for endpoint in self.endpoints))
         for endpoint, fault in zip(self.endpoints, faults, strict=True):
             if fault is not None:
-                self.leave_out(endpoint, fault.text)
+                self.leave_out(endpoint, fault.text, probed=True)
         return faults
 
     async def look_again(self) -> None:
@@ -164,6 +168,12 @@ class EndpointPool:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._recovered.wait(), patience_s)
         return bool(self.usable)
+
+    async def close(self) -> None:
+        """End the probes in the background."""
+        for watch in self._watches.values():
+            watch.cancel()
+        await asyncio.gather(*self._watches.values(), return_exceptions=True)
 
     def describe_faults(self) -> str:
         """Return what is wrong with the servers that are left out, as part of a sentence."""
@@ -184,21 +194,19 @@ class EndpointPool:
             endpoint.in_flight += 1
             waiter.turn.set_result(endpoint)
 
-    def _watch(self, endpoint: Endpoint, *, at_once: bool) -> None:
+    def _watch(self, endpoint: Endpoint, probed: bool) -> None:
         running = self._watches.get(endpoint)
         if running is None or running.done():
-            self._watches[endpoint] = asyncio.create_task(self._probe_until_well(endpoint, at_once))
+            self._watches[endpoint] = asyncio.create_task(self._probe_until_well(endpoint, probed))
 
-    async def _probe_until_well(self, endpoint: Endpoint, at_once: bool) -> None:
-        looks = 0
-        while True:
-            if looks or not at_once:
-                await asyncio.sleep(self.probe_pauses_s[min(looks, len(self.probe_pauses_s) - 1)])
-            looks += 1
-            fault = await self._probe(endpoint)
-            if fault is None:
-                break
+    async def _probe_until_well(self, endpoint: Endpoint, probed: bool) -> None:
+        pauses_s = chain(self.probe_pauses_s, repeat(self.probe_pauses_s[-1]))
+        if probed:
+            await asyncio.sleep(next(pauses_s))
+        # Otherwise the first look is at once: a connection may be lost for no reason that lasts.
+        while (fault := await self._probe(endpoint)) is not None:
             self.leave_out(endpoint, fault.text)
+            await asyncio.sleep(next(pauses_s))
         self._take_in(endpoint)
 
     def _take_in(self, endpoint: Endpoint) -> None:

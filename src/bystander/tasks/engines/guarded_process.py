@@ -19,6 +19,7 @@ _LAST_LINES = 4
 _FIRST_CAUSES = 2
 _TAIL_BYTES = 256 << 10
 _CAUSE = re.compile(r"\b(?:\w*(?:Error|Exception)|error): \S")
+_HARMLESS = re.compile(r"\b(?:INFO|WARNING|DEBUG)\b|Warning: ")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _LONGEST_LINE = 200
 _SWEEP_S = 5.0
@@ -102,6 +103,10 @@ def pick_lines(text: str) -> str:
     last = lines[-_LAST_LINES:]
     causes: list[str] = []
     for line in lines[:-_LAST_LINES]:
-        if (found := _CAUSE.search(line)) and (cause := line[found.start() :]) not in causes:
+        if (
+            not _HARMLESS.search(line)
+            and (found := _CAUSE.search(line))
+            and (cause := line[found.start() :]) not in causes
+        ):
             causes.append(cause)
     return " / ".join(line[:_LONGEST_LINE] for line in (*causes[:_FIRST_CAUSES], *last)) or "(its log is empty)"

@@ -96,6 +96,7 @@ class ChatClient:
         self._thread: threading.Thread | None = None
         self._clients: list[AsyncOpenAI] = []
         self._first_check: asyncio.Task[None] | None = None
+        self._calls: set[asyncio.Task[Any]] = set()
         self._closed = False
         self.pool = EndpointPool(self._addresses, config.max_in_flight, self._probe, engine)
 
@@ -304,7 +305,16 @@ class ChatClient:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="openai-client", daemon=True)
                 self._thread.start()
-            return asyncio.run_coroutine_threadsafe(start(), self._loop)
+            return asyncio.run_coroutine_threadsafe(self._register(start()), self._loop)
+
+    async def _register(self, call: Coroutine[Any, Any, _T]) -> _T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._calls.add(task)
+        try:
+            return await call
+        finally:
+            self._calls.discard(task)
 
     def _open_clients(self) -> None:
         import openai
@@ -322,10 +332,13 @@ class ChatClient:
         ]
 
     async def _shut_down(self) -> None:
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
+        # Only the tasks that are ours: each ends those that its library started for it. Cancelled from outside, a
+        # connection that is just being made would leave a coroutine behind that was never awaited.
+        ours = [task for task in (*self._calls, self._first_check) if task is not None]
+        for task in ours:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*ours, return_exceptions=True)
+        await self.pool.close()
         for client in self._clients:
             await client.close()
 

@@ -168,6 +168,7 @@ class VllmServers:
         self._devices = share_devices(config, os.environ.get(DEVICES))
         self._changed = threading.Condition()
         self._closed = False
+        self._start_fault: str | None = None
         self.replicas: list[VllmReplica] = []
 
     @property
@@ -179,8 +180,11 @@ class VllmServers:
         """Start all replicas and wait until each is healthy.
 
         Raises:
-            EngineSetupError: one of them ends before it answers, or does not answer in time; with what its log says.
+            EngineSetupError: one of them ends before it answers, or does not answer in time; with what its log says. So
+                does every later call.
         """
+        if self._start_fault is not None:
+            raise EngineSetupError(self._start_fault)
         ports = _choose_ports(self._config.port, self._config.replicas)
         self.replicas = [
             VllmReplica(self._config, number, port, devices, self.api_key, self._changed)
@@ -199,7 +203,8 @@ class VllmServers:
             failed = [replica.failure for replica in self.replicas if replica.failure is not None]
         if failed or self._closed:
             self.close()
-            raise EngineSetupError(failed[0] if failed else self._say_stopped())
+            self._start_fault = failed[0] if failed else self._say_stopped()
+            raise EngineSetupError(self._start_fault)
 
     @property
     def deaths(self) -> int:
