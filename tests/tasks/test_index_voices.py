@@ -229,6 +229,15 @@ def test_the_same_recording_under_two_ids_is_one_voice(tmp_path):
     assert verify_voice_bank(str(tmp_path / "bank")) == []
 
 
+def test_voices_that_differ_only_in_their_slash_keep_apart(tmp_path):
+    voices = {"train/spk1": 1, "spk1": 5, "train__spk1/": 9}
+    index_voices(make_config(write_folders(tmp_path / "corpus", voices, clips=1)), str(tmp_path / "bank"))
+    (shard,) = (tmp_path / "bank/data").glob("*.parquet")
+    rows = pq.read_table(shard, columns=["voice", "audio"]).to_pylist()
+    assert [row["voice"] for row in rows] == ["spk1", "train/spk1", "train__spk1"]
+    assert [row["audio"]["path"] for row in rows] == ["spk1.flac", "train%2Fspk1.flac", "train__spk1.flac"]
+
+
 def test_a_source_without_a_voice_is_said_and_its_rejects_are_there(tmp_path):
     (tmp_path / "corpus/ann").mkdir(parents=True)
     (tmp_path / "corpus/ann/1.wav").write_bytes(b"nothing")

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +116,8 @@ def index_speaker(
         "speaker": speaker.speaker,
         "subset": ",".join(sorted(set(filter(None, speaker.subsets)))) or None,
         "gender": speaker.gender,
-        "audio": {"bytes": data, "path": f"{speaker.voice.replace('/', '__')}.flac"},
+        # Quoted, so that `a/b` and `a__b` have names of their own.
+        "audio": {"bytes": data, "path": f"{quote(speaker.voice, safe='')}.flac"},
         "sampling_rate": rate,
         "duration_s": len(samples) / rate,
         "level_dbfs": quality.level_dbfs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -214,10 +215,21 @@ def _work_through(
             left.append(task)
         else:
             yield SpeakerDone(task.speaker.voice, key, len(before[0]) > 0, True)
-    yield from run_tasks(config, store, _copy_out(config, left, tables))
+    yield from run_tasks(config, store, _copy_out(config, left, tables, _clear_copies(store)))
 
 
-def _copy_out(config: IndexVoicesConfig, tasks: Sequence[SpeakerTask], tables: VoiceTables) -> Iterator[SpeakerTask]:
+def _clear_copies(store: Store) -> Path | None:
+    """Return the folder for copied clips: in the bank's own, where a killed run's are found and removed."""
+    folder = store.local_path(f"{WORK_FOLDER}/clips")
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    return folder
+
+
+def _copy_out(
+    config: IndexVoicesConfig, tasks: Sequence[SpeakerTask], tables: VoiceTables, parent: Path | None
+) -> Iterator[SpeakerTask]:
     """Yield the tasks with their clips, some hundreds at a time; a folder of clips is gone when its tasks are done.
 
     The next folder is asked for while the last tasks of one may still run, so one more is kept.
@@ -226,7 +238,7 @@ def _copy_out(config: IndexVoicesConfig, tasks: Sequence[SpeakerTask], tables: V
     kept: list[tempfile.TemporaryDirectory[str]] = []
     try:
         while members := list(islice(remaining, max(_SPEAKERS_AT_ONCE, 2 * config.workers * WAITING_A_WORKER))):
-            kept.append(tempfile.TemporaryDirectory(prefix="bystander-voices-"))
+            kept.append(tempfile.TemporaryDirectory(prefix="bystander-voices-", dir=parent))
             if len(kept) > 2:
                 kept.pop(0).cleanup()
             wanted = {task.speaker.voice: tables.choose_rows(task.speaker, config.index.max_read) for task in members}
