@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from bystander.schemas.config import load_config
 from bystander.schemas.errors import ConfigError, EngineSetupError
 from bystander.schemas.runner_configs import TaskRunnerConfig, find_asks
 
+EXAMPLES = Path(__file__).parents[2] / "examples/runners"
 _RUNNERS: TypeAdapter[Any] = TypeAdapter(TaskRunnerConfig)
 
 
@@ -94,6 +96,14 @@ def test_limits_are_those_of_shared_engines_where_each_process_has_its_own() -> 
     assert StageWorkers(in_processes=True).limit_roles(usual) == {"writer": 2}
     given: dict[Any, int] = {"writer": 8, "speech": 3}
     assert StageWorkers(in_processes=True, partitions_at_engine=given).limit_roles(usual) == given
+
+
+@pytest.mark.parametrize("name", ["gpu-box", "ray-cluster", "dask-cluster"])
+def test_examples_lay_over_a_profile(name: str) -> None:
+    config = load_config("fake", [str(EXAMPLES / f"{name}.yaml")])
+    assert config.build_name == load_config("fake").build_name
+    assert config.workers > config.partitions_at_engine["speech"]
+    check_runner(config.runner.model_copy(update={"address": None}))
 
 
 def test_runner_changes_no_name_and_another_one_replaces_it_whole() -> None:

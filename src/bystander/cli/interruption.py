@@ -81,8 +81,8 @@ def leave(code: int) -> NoReturn:
     def end(_signum: int = 0, _frame: FrameType | None = None) -> NoReturn:
         try:
             if housekeeping is not None:
-                housekeeping.end_ray_processes()
                 housekeeping.kill_temporary_server()
+                housekeeping.end_ray_processes()
         finally:
             os._exit(code)
 
