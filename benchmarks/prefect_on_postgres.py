@@ -4,8 +4,8 @@ Usage: python benchmarks/prefect_on_postgres.py [--rows 400] [--partition-rows 1
 
 Starts a PostgreSQL cluster of its own in a temporary folder (loopback, a random password), `prefect server start` on
 it, and then as many builds at once as asked for, each in a process of its own with the profile `fake`, as several
-machines would. What is told is read back from the server's API and from the database: the flow runs and their states, task
-runs against the stage runs that were made, artifacts, rows by table, and size. Everything is stopped and removed
+machines machines would. What is told is read back from the server's API and from the database: the flow runs and their states,
+task runs against the stage runs that were made, artifacts, rows by table, and size. Everything is stopped and removed
 afterwards.
 
 PostgreSQL's server programs are looked for where `pg_config` says and where Debian puts them (`apt-get install
