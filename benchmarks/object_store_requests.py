@@ -22,8 +22,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from object_store_server import ObjectStoreServer  # noqa: E402 - found beside the tests
-from pipeline_throughput import write_queries  # noqa: E402 - as above
+from pipeline_throughput import write_queries
+
+from object_store_server import ObjectStoreServer
 
 KINDS = ("PUT", "PART", "POST", "GET", "HEAD", "LIST", "DELETE")
 
@@ -38,7 +39,7 @@ def build(store: str, folder: Path, arguments: argparse.Namespace) -> dict[str, 
     made: list[str] = []
 
     class Heard(SilentListener):
-        def on_result(self, stage: str, result: StageResult, reused: bool) -> None:
+        def on_result(self, stage: str, _: StageResult, reused: bool) -> None:
             made.extend([] if reused else [stage])
 
     settings = {"queries.path": str(folder / "queries.jsonl"), "store": store, "build": "b", "report_rows": 4}
