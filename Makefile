@@ -10,7 +10,8 @@ DEMO_MODELS := qwen2.5-coder-1.5b-instruct-q4_k_m kokoro-v1.0-int8 whisper-tiny.
 SID_DETECTORS := energy_vad,webrtc_vad:aggressiveness=3,silero_vad,fsmn_vad,smart_turn,k3:silero_vad
 SID_MODELS := $(DEMO_MODELS) silero-vad-v6 smart-turn-v3.2 fsmn-vad-zh-16k
 
-.PHONY: demo demo-bench demo-sid test test-slow check format lock clean setup setup-dev
+.PHONY: demo demo-bench demo-sid test test-slow check format lock lock-envs clean setup setup-dev \
+	env-whisper env-chatterbox env-vllm env-mfa
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -74,5 +75,42 @@ lock:
 	$(LOCK) --output-file requirements.lock pyproject.toml
 	$(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
+# Environments that cannot be one with the core (envs/README.md), each from its lock file into a folder of its own.
+ENV_LOCKS := envs/chatterbox/requirements.lock envs/vllm/requirements.lock envs/whisper/requirements.lock
+
+env-chatterbox: .venv-chatterbox/.installed
+env-vllm: .venv-vllm/.installed
+env-whisper: .venv-whisper/.installed
+env-mfa: .venv-mfa/.installed
+
+.venv-%/.installed: envs/%/requirements.lock
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+.venv-whisper/.installed: envs/whisper/requirements.lock requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv-whisper
+	.venv-whisper/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r $<
+	.venv-whisper/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+# Needs micromamba, mamba or conda: MFA is in no Python package index.
+CONDA ?= $(firstword $(shell command -v micromamba mamba conda 2>/dev/null))
+.venv-mfa/.installed: envs/mfa/environment.yml
+	@test -n "$(CONDA)" || { echo "env-mfa: install micromamba or conda first, or name one: make CONDA=/path env-mfa"; exit 1; }
+	$(CONDA) $(if $(findstring micromamba,$(CONDA)),create,env create) --yes --prefix .venv-mfa --file $<
+	touch $@
+
+# For the platform of the images, whatever this machine is. Needs uv in the Python that runs it.
+LOCK_ENV := $(PYTHON) -m uv pip compile --quiet --no-config --python-version 3.11 \
+	--python-platform x86_64-manylinux_2_28 --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+lock-envs: $(ENV_LOCKS)
+
+envs/whisper/requirements.lock: envs/whisper/requirements.in requirements.lock
+	$(LOCK_ENV) --constraint requirements.lock --output-file $@ $<
+
+envs/%/requirements.lock: envs/%/requirements.in
+	$(LOCK_ENV) --output-file $@ $<
+
 clean:
-	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) .venv-* out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

@@ -90,6 +90,16 @@ def write_fake_mfa(folder: Path) -> Path:
     return program
 
 
+def write_mfa_models(root: Path, *names: str) -> Path:
+    """Write models as `mfa model download` leaves them, each name as an acoustic model and a dictionary."""
+    for kind, ending in (("acoustic", ".zip"), ("dictionary", ".dict")):
+        folder = root / "pretrained_models" / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (folder / f"{name}{ending}").write_text(f"{kind} {name}", "utf-8")
+    return root
+
+
 def write_ctm(path: Path, utterances: Mapping[str, Sequence[tuple[float, float, str]]], confidence: str = "") -> Path:
     """Write a CTM of (start, end, label) entries."""
     lines = [

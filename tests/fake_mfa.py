@@ -2,7 +2,8 @@
 
 `FAKE_MFA` says how it goes wrong: `missing` and `blank` for the second clip, `garbage`, `overlap`, `unfinished`,
 `fail`, `hang`. It knows words without digits; others are `<unk>`, and words with a hyphen are two.
-What it was asked is kept in `FAKE_MFA_LOG`.
+What it was asked is kept in `FAKE_MFA_LOG`, and the variables that it ran with in `FAKE_MFA_VARIABLES`. Its version is
+`FAKE_MFA_VERSION`.
 """
 
 import json
@@ -60,8 +61,10 @@ def main():
     if "FAKE_MFA_LOG" in os.environ:
         with Path(os.environ["FAKE_MFA_LOG"]).open("a", encoding="utf-8") as log:
             log.write(json.dumps([command, *arguments]) + "\n")
+    if "FAKE_MFA_VARIABLES" in os.environ:
+        Path(os.environ["FAKE_MFA_VARIABLES"]).write_text(json.dumps(dict(os.environ)), "utf-8")
     if command == "version":
-        sys.stdout.write("3.4.3\n")
+        sys.stdout.write(os.environ.get("FAKE_MFA_VERSION", "3.4.3") + "\n")
         return 0
     return align(arguments, os.environ.get("FAKE_MFA", ""))
 

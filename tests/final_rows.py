@@ -105,6 +105,8 @@ def make_row(index: int, hard_negative: bool = False, split: str = "train") -> d
         "primary_wer": 0.0,
         "third_party_wer_raw": None if hard_negative else 0.2,
         "third_party_wer": None if hard_negative else 0.0,
+        "primary_recognition_temperature": 0.2 * (index % 3),
+        "third_party_recognition_temperature": None if hard_negative else 0.0,
         "track_similarity": 0.9 if hard_negative else 0.5,
         "mixture_similarity": 0.88 if hard_negative else 0.55,
         "realism_score": 0.7,

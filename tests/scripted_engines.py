@@ -72,7 +72,11 @@ class PitchReader:
 
     identity = EngineIdentity("recogniser", "pitch", "pitch", "1")
 
-    def __init__(self, speech: TonesInOrder, answers: Mapping[str, Sequence[str | RowFault]] | None = None) -> None:
+    def __init__(
+        self,
+        speech: TonesInOrder,
+        answers: Mapping[str, Sequence[str | RecognitionReply | RowFault]] | None = None,
+    ) -> None:
         self._speech = speech
         self._answers = {text: list(replies) for text, replies in (answers or {}).items()}
         self.requests: list[RecognitionRequest] = []
@@ -89,7 +93,7 @@ class PitchReader:
         text = self._speech.texts[min(self._speech.texts, key=lambda known: abs(known - pitch))]
         script = self._answers.get(text)
         answer = script.pop(0) if script else text
-        return answer if isinstance(answer, RowFault) else RecognitionReply(answer)
+        return RecognitionReply(answer) if isinstance(answer, str) else answer
 
     def close(self) -> None: ...
 

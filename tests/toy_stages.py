@@ -18,8 +18,8 @@ from bystander.schemas.taxonomy import Scenario, ScenarioExample, Taxonomy
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition, write_part
 from bystander.storage.recent_parts import RecentParts
-from bystander.storage.stage_results import StageResult
-from bystander.tasks.run_stage import execute_stage
+from bystander.tasks.engine_use import EngineUse
+from bystander.tasks.run_stage import StageReport, report_stage
 
 NUMBERS = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("n", pa.int64(), nullable=False)])
 DOUBLED = pa.schema([*NUMBERS, pa.field("double", pa.int64(), nullable=False)])
@@ -89,6 +89,12 @@ class ToyEnvironment:
     def engines_of(self, stage: Stage) -> Mapping[str, Any]:
         return dict.fromkeys(stage.engines, self._engine)
 
+    def take_use(self) -> EngineUse:
+        return EngineUse()
+
+    def add_use(self, use: EngineUse) -> None:
+        assert use == EngineUse()
+
     def exclusions_of(self, stage: Stage) -> Exclusions:
         return NO_EXCLUSIONS
 
@@ -109,9 +115,7 @@ class PoolSubmit:
 
     def __call__(self, stage: str, name: str, partition: Partition, job: Any) -> Any:
         self.submitted.append((stage, name))
-        future: Future[StageResult] = self._pool.submit(
-            execute_stage, self._stages[stage], partition, self._environment
-        )
+        future: Future[StageReport] = self._pool.submit(report_stage, self._stages[stage], partition, self._environment)
 
         def result(raise_on_failure: bool = True) -> Any:
             error = future.exception()

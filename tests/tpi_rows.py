@@ -57,6 +57,7 @@ def make_track(samples: Samples, rate: int = 24000, speaker: str = "primary") ->
         "recognised": "t",
         "wer_raw": 0.0,
         "wer": 0.0,
+        "recognition_temperature": 0.0,
         "attempts": 1,
         "tts_seed": 1,
     }

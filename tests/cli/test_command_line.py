@@ -68,7 +68,7 @@ def fail(run: Run, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--profile", "huge"], "no profile 'huge'; there are fake, laptop, playbook"),
+        (["--profile", "huge"], "no profile 'huge'; there are fake, laptop, paper, playbook"),
         (["--set", "targets"], "--set 'targets': write it as field.name=value"),
         (["--set", "no.such=1"], "no: no such field; there are build, dataset, disjoint_from, engines, max_waves, "),
         (

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,11 +9,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from alignment_samples import write_fake_mfa, write_mfa_models
 from bystander.cli import doctor as module
 from bystander.schemas.errors import ModelStoreError
-from bystander.schemas.recogniser_configs import FasterWhisperConfig
-from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
-from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig
+from bystander.schemas.recogniser_configs import FasterWhisperConfig, OpenAiWhisperConfig
+from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig, FakeSpeechConfig, KokoroSpeechConfig
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig, VllmTextConfig
 
 app = typer.Typer()
 app.command()(module.doctor)
@@ -69,6 +71,13 @@ def test_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "_try_import", lambda name: None)
     endpoint = module.check_engine("writer", OpenAiTextConfig(base_url="http://localhost:1/v1", model="m"), {})
     assert (endpoint.state, endpoint.detail) == ("ok", "m at http://localhost:1/v1 (not contacted)")
+    several = OpenAiTextConfig(base_url=("http://a/v1", "http://b/v1"), model="m")
+    assert module.check_engine("writer", several, {}).detail == "m at http://a/v1, http://b/v1 (not contacted)"
+    served = module.check_engine("writer", VllmTextConfig(model="m", command=sys.executable), {})
+    assert (served.state, served.detail) == ("ok", f"m by {sys.executable} (not started)")
+    absent = module.check_engine("writer", VllmTextConfig(model="m", command="no-such-vllm"), {})
+    assert absent.state == "missing"
+    assert "install vLLM in an environment of its own" in absent.detail
     assert module.check_engine("speech", FakeSpeechConfig(), "no store").state == "ok"
     own = tmp_path / "own.gguf"
     own.write_bytes(b"")
@@ -77,6 +86,16 @@ def test_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (unknown.state, unknown.fix) == ("missing", "bystander models list")
     corrupt = module.check_engine("speech", KokoroSpeechConfig(), {"kokoro-v1.0-int8": "corrupt"})
     assert "is corrupt in the model store" in corrupt.detail
+
+
+def test_speech_workers_are_not_started() -> None:
+    there = module.check_engine("speech", ChatterboxSpeechConfig(bank="b", python=sys.executable), {})
+    assert (there.state, there.detail) == ("ok", "english on cuda:0 (not started)")
+    attached = module.check_engine("speech", ChatterboxSpeechConfig(bank="b", endpoints=("tts:8100",)), {})
+    assert (attached.state, attached.detail) == ("ok", "english at tts:8100 (not contacted)")
+    missing = module.check_engine("speech", ChatterboxSpeechConfig(bank="b", python="/no/such/python"), {})
+    assert missing.state == "missing"
+    assert "/no/such/python" in missing.detail
 
 
 def test_a_package_that_is_absent_or_broken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +114,37 @@ def test_a_package_that_is_absent_or_broken(monkeypatch: pytest.MonkeyPatch) -> 
     states = {check.subject: check for check in module.check_packages()}
     assert states["numpy"].fix == "pip install numpy"
     assert states["s3fs"].state == "note"
+
+
+def test_openai_whisper_looks_after_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_try_import", lambda name: None)
+    named = module.check_engine("recogniser", OpenAiWhisperConfig(), PRESENT)
+    assert named.state == "ok"
+    assert named.detail == "large-v3, which openai-whisper fetches at first use and checks itself"
+    assert module.check_engine("recogniser", OpenAiWhisperConfig(model="/no/such.pt"), PRESENT).state == "missing"
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "_find_version", lambda name: None)
+    absent = module.check_engine("recogniser", OpenAiWhisperConfig(), PRESENT)
+    assert (absent.state, absent.detail) == ("missing", "package openai-whisper is not installed")
+
+
+def test_mfa(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert module.check_mfa().detail == "not on PATH"
+    monkeypatch.undo()
+    write_fake_mfa(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("MFA_ROOT_DIR", str(write_mfa_models(tmp_path / "root", "english_us_arpa")))
+    found = module.check_mfa()
+    assert found.state == "ok"
+    assert found.detail == (
+        f"3.4.3 (tested: 3.4.3) at {tmp_path / 'mfa'}; models in {tmp_path / 'root'}: acoustic: english_us_arpa; "
+        "dictionary: english_us_arpa; g2p: none"
+    )
+    monkeypatch.setenv("FAKE_MFA_VERSION", "1.0.1")
+    old = module.check_mfa()
+    assert old.state == "note"
+    assert "is version 1.0.1, but 3.0 or later is needed" in old.detail
 
 
 def test_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,3 +219,22 @@ def test_a_train_build_can_be_kept_clear_of_a_bench_too(bench: Built, tmp_path: 
     built = build(make_config(tmp_path, queries, build="after", disjoint_from=[str(bench.folder)]))
     assert verify_disjointness(built.folder).findings == []
     assert built.outcome.manifest.disjoint_from[0].dataset == "tpi-bench"
+
+
+def test_no_speaker_is_in_both_where_voices_are_held_out(tmp_path: Path, queries: Path) -> None:
+    fields = {"stages__choose_voices__hold_out_by": "voice", "engines__speech__voices": 16}
+    train = build(make_config(tmp_path, queries, build="train", **fields))
+    others = [str(train.folder)]
+    bench = build_bench(make_bench_config(tmp_path, queries, 26, build="b", disjoint_from=others, **fields))
+    speaking = [
+        {row[name] for row in built.read_rows().to_pylist() for name in ("primary_voice", "third_party_voice")} - {None}
+        for built in (train, bench)
+    ]
+    assert all(len(voices) > 1 for voices in speaking)
+    assert not speaking[0] & speaking[1]
+    assert bench.outcome.manifest.voices_disjoint_by == "voice"
+    assert "Nothing in common with tpi-train/train: no query, no text, no voice." in bench.outcome.summary
+    assert "and no voice in common with `tpi-train/train`" in (bench.folder / "README.md").read_text("utf-8")
+    assert verify_build(bench.folder) == []
+    assert verify_disjointness(bench.folder).findings == []
+    assert verify_disjointness(train.folder, [str(bench.folder)]).findings == []

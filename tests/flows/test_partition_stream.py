@@ -10,7 +10,7 @@ import pytest
 
 from bystander.flows.listeners import SilentListener
 from bystander.flows.partition_stream import Journey, stream_partitions
-from bystander.schemas.errors import ConfigError, EngineError, EngineUnavailableError
+from bystander.schemas.errors import BatchPendingError, ConfigError, EngineError, EngineUnavailableError
 from bystander.schemas.stages import Stage
 from bystander.storage.parts import read_partition
 from bystander.storage.stage_results import StageResult, read_rejects
@@ -162,6 +162,17 @@ def test_error_that_no_retry_mends_ends_the_stream_while_another_partition_rests
     with pytest.raises(type(error), match=str(error)):
         run(tmp_path, workers=1, stages=stages, retry_delays_s=(3600.0,))
     assert calls.rows["note"] >= 2  # p0, which rests, was through
+
+
+def test_partition_that_waits_for_a_batch_does_not_keep_the_others_from_asking(tmp_path: Path) -> None:
+    waits = {0: [BatchPendingError("/a/run-batches.sh", 3)], 10: [BatchPendingError("/a/run-batches.sh", 4)]}
+    calls = Calls()
+    with pytest.raises(BatchPendingError, match=r"^7 requests wait .* run /a/run-batches\.sh where vLLM is"):
+        run(tmp_path, workers=1, stages=make_failing_stages(calls, {**waits}))
+    assert calls.rows == {"double": 9, "note": 6, "square": 1}
+    journeys, again, _, _ = run(tmp_path)
+    assert again.rows == {"square": 5}
+    assert [row["square"] for row in read_all(tmp_path, journeys)] == [0, 4, 16, 36, 64, 100]
 
 
 def test_stage_is_described_once_however_many_partitions_it_runs_on(tmp_path: Path) -> None:

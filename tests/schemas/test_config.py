@@ -60,7 +60,7 @@ def test_threshold_that_is_no_probability_is_refused() -> None:
 
 
 def test_profiles_with_the_same_voices_share_their_calibration() -> None:
-    assert list_profiles() == ["fake", "laptop", "playbook"]
+    assert list_profiles() == ["fake", "laptop", "paper", "playbook"]
     laptop, playbook = load_config("laptop"), load_config("playbook")
     for stage in ("choose_voices", "synthesise_speech", "verify_speakers", "verify_mixture"):
         assert getattr(laptop.stages, stage) == getattr(playbook.stages, stage)

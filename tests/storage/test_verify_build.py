@@ -111,6 +111,16 @@ def test_another_schema(tmp_path: Path, rows: list[Row]) -> None:
     assert f"{SHARD}: has a schema that differs in reply, extra." in verify_texts(tmp_path)
 
 
+def test_nullable_columns_of_later_versions_are_missed_in_no_build(tmp_path: Path, rows: list[Row]) -> None:
+    write_build(tmp_path, rows)
+    before = set(verify_texts(tmp_path))
+    table = pq.read_table(tmp_path / SHARD)
+    pq.write_table(table.drop_columns(["primary_recognition_temperature"]), tmp_path / SHARD)
+    (size_or_checksum,) = set(verify_texts(tmp_path)) - before
+    assert size_or_checksum.startswith(f"{SHARD}: has ")
+    assert "the manifest says" in size_or_checksum
+
+
 def test_counts_quotas_and_stages_that_do_not_add_up(tmp_path: Path, rows: list[Row]) -> None:
     good = make_manifest(rows)
     counts = good.counts.model_copy(update={"by_label": {**good.counts.by_label, "actionable": 7}})
@@ -181,6 +191,14 @@ BREAKS = {
     "other rate": (put(sampling_rate=16000), "row-0003: sampling_rate is 16000 Hz, the clip has 24000 Hz."),
     "segments": (shift_third_party, "row-0003: overlap_s is 0.4500 s, the segments overlap by 0.4600 s."),
     "outside": (put(duration_s=4.0), "third_party from 2.25 s to 4.6 s does not lie in 4.0 s."),
+    "temperature": (
+        give_hard_negative(third_party_recognition_temperature=0.0),
+        "hn-0000: third_party_recognition_temperature is set in a one-speaker row.",
+    ),
+    "hot": (
+        put(primary_recognition_temperature=2.5),
+        "row-0003: primary_recognition_temperature is 2.5, outside 0 to 2.",
+    ),
     "one voice": (put(third_party_voice="af_alloy"), "row-0003: third_party_voice is the primary's voice too"),
     "id": (repeat_id, f"row row-0002: id occurs in {SHARD} too."),
     "half a twin": (unlink_twin, "row hn-0000: twin_id names row-0000, which does not name it back."),

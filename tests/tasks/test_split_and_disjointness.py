@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bystander.schemas.errors import BuildError, ConfigError
-from bystander.storage.build_manifest import OtherBuild, digest_rows, read_manifest
+from bystander.storage.build_manifest import OtherBuild, digest_rows, read_manifest, write_manifest
 from bystander.storage.clean_cache import inspect_cache
 from bystander.storage.filesystem import open_store
 from bystander.storage.verify_build import verify_build
 from bystander.tasks.split_tpi import split_tpi
+from bystander.tasks.stages.voice_sides import find_held_out_voices
 from bystander.tasks.verify_disjointness import verify_disjointness
 from final_rows import make_rows, write_build
 
@@ -196,3 +197,43 @@ def test_a_build_without_a_readable_manifest_is_left_to_the_other_checks(tmp_pat
     (second / "manifest.json").write_text(json.dumps({"format": "no"}), "utf-8")
     assert verify_disjointness(second, [str(first)]).findings == []
     assert verify_build(second) != []
+
+
+def test_builds_that_promise_it_share_no_voice(tmp_path: Path) -> None:
+    first, second = write_pair_of_builds(tmp_path, {"primary_voice": "eve", "third_party_voice": "bob"})
+    assert verify_disjointness(second).findings == []  # bob is there too, but never with eve
+    manifest = read_manifest(open_store(second))
+    rewrite_manifest(second, voices_disjoint_by="voice")
+    found = verify_disjointness(second).findings
+    assert {(finding.row, finding.field) for finding in found} == {("row-0003", "voices")}
+    assert "bob is in tpi-train/build-test too" in found[0].problem
+    # Held against a build that promises it, it is found from the other side as well.
+    rewrite_manifest(second, voices_disjoint_by="voice", disjoint_from=())
+    assert {finding.field for finding in verify_disjointness(first, [str(second)]).findings} == {"voices"}
+    rewrite_manifest(second, voices_disjoint_by="pair", disjoint_from=manifest.disjoint_from)
+    assert verify_disjointness(first, [str(second)]).findings == []
+
+
+def test_a_voice_on_the_wrong_side_of_the_hold_out_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "build"
+    names = [f"voice-{i}" for i in range(12)]
+    held = [name for name, is_held in zip(names, find_held_out_voices(names, 0.5), strict=True) if is_held]
+    rest = [name for name in names if name not in held]
+    rows = make_varied_rows(6, 1)
+    for row in rows:
+        row["primary_voice"], other = rest[0], rest[1]
+        row["third_party_voice"] = other if row["n_speakers"] == 2 else None
+    drawn = {"use": "rest", "hold_out": 0.5, "hold_out_by": "voice"}
+    config = {"profile": "laptop", "stages": {"choose_voices": drawn, "synthesise_speech": {"max_wer": 0.0}}}
+    write_build(folder, rows, config=config)
+    assert verify_disjointness(folder).findings == []
+    rows[2]["third_party_voice"] = held[0]
+    write_build(folder, rows, config=config)
+    (finding,) = verify_disjointness(folder).findings
+    assert (finding.row, finding.field) == (rows[2]["id"], "voices")
+    assert finding.problem == f"{held[0]} is held out at 0.5, and the build uses 'rest'"
+
+
+def rewrite_manifest(folder: Path, **changes: Any) -> None:
+    store = open_store(folder)
+    write_manifest(store, read_manifest(store).model_copy(update=changes))

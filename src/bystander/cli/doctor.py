@@ -15,7 +15,9 @@ from typing import Any, Literal
 
 import typer
 
+from bystander.schemas.addresses import show_addresses
 from bystander.schemas.errors import BystanderError
+from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig
 
 State = Literal["ok", "note", "missing"]
 
@@ -47,16 +49,21 @@ _PACKAGES = {
 }
 """Distribution to module. Prefect is not imported here: it takes seconds and is no engine's."""
 _OPTIONAL = {
+    "openai-whisper": "the recogniser openai_whisper; pip install 'bystander[whisper]'",
     "s3fs": "stores on S3 (s3://...); pip install 'bystander[s3]'",
     "ten-vad": "the detector ten_vad; pip install 'bystander[ten-vad]'",
 }
+_OPTIONAL_MODULES = {"openai-whisper": "whisper"}
 _ENGINE_PACKAGES = {
     "openai": ("openai",),
+    "vllm": ("openai",),
     "llama_cpp": ("xllamacpp", "openai"),
     "kokoro": ("onnxruntime", "hibari-tts"),
     "faster_whisper": ("faster-whisper",),
+    "openai_whisper": ("openai-whisper",),
     "onnx_verifier": ("onnxruntime", "librosa"),
 }
+_MFA_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ def doctor() -> None:
 
 
 def check_system() -> Iterator[Check]:
-    """Yield Python, processor, memory, disk and ffmpeg."""
+    """Yield Python, processor, memory, disk, and the programs that some engines run."""
     yield Check("ok", "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield Check("ok", "cores", str(_count_cores()))
     memory = _measure_memory()
@@ -107,6 +114,26 @@ def check_system() -> Iterator[Check]:
         if found
         else "optional: nothing that this version reads needs it (WAV, FLAC, MP3, Ogg, Opus and AIFF do not)",
     )
+    yield check_mfa()
+
+
+def check_mfa() -> Check:
+    """Say which version of the Montreal Forced Aligner is on PATH, and which models it has."""
+    from bystander.schemas.sid_engine_configs import MfaAlignerConfig
+    from bystander.tasks.engines.mfa_models import MODEL_KINDS, list_models, locate_root
+    from bystander.tasks.engines.mfa_program import INSTALL, TESTED_VERSIONS, find_version
+
+    config = MfaAlignerConfig()
+    program = shutil.which(config.command)
+    if program is None:
+        return Check("note", "mfa", "not on PATH", f"optional: the aligner mfa; {INSTALL}, and set its prefix")
+    try:
+        version = find_version(config, _MFA_TIMEOUT_S)
+    except BystanderError as exc:
+        return Check("note", "mfa", str(exc))
+    root = locate_root(None)
+    models = "; ".join(f"{kind}: {', '.join(list_models(kind, root)) or 'none'}" for kind in MODEL_KINDS)
+    return Check("ok", "mfa", f"{version} (tested: {TESTED_VERSIONS}) at {program}; models in {root}: {models}")
 
 
 def check_packages() -> Iterator[Check]:
@@ -158,10 +185,16 @@ def check_engine(role: str, config: Any, models: Mapping[str, str] | str) -> Che
         if fault:
             return Check("missing", subject, f"package {name} {fault}", f"pip install --force-reinstall {name}")
     if config.engine == "openai":
-        return Check("ok", subject, f"{config.model} at {config.base_url} (not contacted)")
+        return Check("ok", subject, f"{config.model} at {show_addresses(config.base_url)} (not contacted)")
+    if config.engine == "vllm":
+        return _check_vllm(subject, config)
+    if config.engine == "chatterbox":
+        return check_speech_workers(subject, config)
     model = getattr(config, "model", None)
     if model is None:
         return Check("ok", subject, "needs no model file")
+    if config.engine == "openai_whisper" and not model.endswith(".pt"):
+        return Check("ok", subject, f"{model}, which openai-whisper fetches at first use and checks itself")
     if Path(model).expanduser().exists():
         return Check("ok", subject, f"{model} (your own file)")
     if isinstance(models, str):
@@ -172,6 +205,25 @@ def check_engine(role: str, config: Any, models: Mapping[str, str] | str) -> Che
     if state is None:
         return Check("missing", subject, f"{model}: no model of that name and no such file", "bystander models list")
     return Check("missing", subject, f"{model}: is {state} in the model store", f"bystander models fetch {model}")
+
+
+def _check_vllm(subject: str, config: Any) -> Check:
+    from bystander.tasks.engines.vllm_command import find_program
+
+    try:
+        return Check("ok", subject, f"{config.model} by {find_program(config)} (not started)")
+    except BystanderError as exc:
+        return Check("missing", subject, str(exc))
+
+
+def check_speech_workers(subject: str, config: ChatterboxSpeechConfig) -> Check:
+    """Say whether the workers' Python is there. No worker is asked."""
+    if config.endpoints:
+        return Check("ok", subject, f"{config.model} at {', '.join(config.endpoints)} (not contacted)")
+    if config.python_words and shutil.which(config.python_words[0]) is None:
+        fix = "make the environment of envs/chatterbox, or set engines.speech.endpoints"
+        return Check("missing", subject, f"no Python {config.python_words[0]} for the workers", fix)
+    return Check("ok", subject, f"{config.model} on {', '.join(config.devices)} (not started)")
 
 
 def _print(title: str, checks: Iterable[Check]) -> None:
@@ -196,7 +248,7 @@ def _try_import(name: str) -> str | None:
     # llama.cpp's spinning threads must be told off before the first import.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
-        importlib.import_module(_PACKAGES[name])
+        importlib.import_module({**_PACKAGES, **_OPTIONAL_MODULES}[name])
     except Exception as exc:  # a broken binary may raise anything
         return f"does not import ({type(exc).__name__}: {str(exc).splitlines()[0] if str(exc) else ''})"
     return None

@@ -81,6 +81,7 @@ def leave(code: int) -> NoReturn:
     def end(_signum: int = 0, _frame: FrameType | None = None) -> NoReturn:
         try:
             if housekeeping is not None:
+                housekeeping.end_ray_processes()
                 housekeeping.kill_temporary_server()
         finally:
             os._exit(code)

@@ -16,8 +16,8 @@ def verify(
     against: Annotated[
         list[str] | None,
         typer.Option(
-            help="Another build, with which it must share no query, text or pair of voices; may be repeated. Those in "
-            "its manifest are held against it in any case."
+            help="Another build, with which it must share no query, text or pair of voices, and no voice where one of "
+            "the two promises that; may be repeated. Those in its manifest are held against it in any case."
         ),
     ] = None,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from bystander.flows.flow_runs import run_with_repairs
 from bystander.flows.listeners import current_listener
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.stage_workers import stage_workers
 from bystander.schemas.build_config import BuildConfig
 from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import ManifestBase
@@ -51,7 +52,7 @@ def run_build(
             listener.publish(outcome.manifest, outcome.summary, outcome.location)
             return outcome
 
-        with lock_build(environment.store, config.dataset, config.build_name) as lock:
+        with stage_workers(config), lock_build(environment.store, config.dataset, config.build_name) as lock:
             environment.assert_alone = lock.assert_held
             return run_with_repairs(build_once, environment.store, listener, "rebuilding a damaged part")
     finally:

@@ -59,7 +59,8 @@ def summarise(
         singles = counts.by_label.get(HARD_NEGATIVE_LABEL, 0)
         lines.append(f"{counts.twins} of {singles} one-speaker rows have their two-speaker twin in the bench.")
     for other in manifest.disjoint_from:
-        lines.append(f"Nothing in common with {other.dataset}/{other.build}: no query, no text, no pair of voices.")
+        voices = "voice" if manifest.voices_disjoint_by == "voice" else "pair of voices"
+        lines.append(f"Nothing in common with {other.dataset}/{other.build}: no query, no text, no {voices}.")
     for stage in manifest.stages:
         if stage.rejected:
             reasons = ", ".join(f"{reason} {count}" for reason, count in stage.reasons.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bystander.flows.check_evaluation import check_engines
+from bystander.flows.check_runner import check_runner
 from bystander.flows.check_tpi_train import check_store
 from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.errors import ConfigError
@@ -27,6 +28,7 @@ def check_evaluate_sid(config: EvaluateSidConfig) -> None:
     for path in config.predictions.values():
         read_predictions(path)
     check_store(config.store)
+    check_runner(config.runner)
     check_engines(
         (f"detector {name}", engine) for name, outer in config.detectors.items() for engine in _list_engines(outer)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bystander.flows.check_evaluation import check_engines, list_raters, require_systems
+from bystander.flows.check_runner import check_runner
 from bystander.flows.check_tpi_train import check_store
 from bystander.prompts.load import LoadedPack, load_pack
 from bystander.schemas.engine_config import EngineConfig
@@ -37,6 +38,7 @@ def check_evaluate_tpi(config: EvaluateTpiConfig) -> None:
                 f"{', '.join(config.systems)}"
             )
     check_store(config.store)
+    check_runner(config.runner)
     check_engines(_list_engines(config))
 
 

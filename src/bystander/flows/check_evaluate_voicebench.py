@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bystander.flows.check_evaluation import check_engines, list_raters, require_systems
+from bystander.flows.check_runner import check_runner
 from bystander.flows.check_tpi_train import check_store
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfig
@@ -28,4 +29,5 @@ def check_evaluate_voicebench(config: EvaluateVoiceBenchConfig) -> None:
     for name in config.parts:
         find_voicebench(config.data, PARTS_BY_NAME[name], config.splits.get(name, ()))
     check_store(config.store)
+    check_runner(config.runner)
     check_engines(list_raters(config))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from bystander.flows.check_tpi_train import check_endpoint
+from bystander.flows.check_endpoints import check_model_server
 from bystander.schemas.engine_config import EngineConfig
-from bystander.schemas.engine_configs import OpenAiAudioConfig, StandInConfig, TransformersAudioConfig
+from bystander.schemas.engine_configs import StandInConfig
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.evaluation_settings import EvaluationConfig
-from bystander.schemas.text_engine_configs import OpenAiTextConfig
 from bystander.storage.model_store import ModelStore
 
 
@@ -37,7 +36,6 @@ def check_engines(engines: Iterable[tuple[str, EngineConfig]]) -> None:
     """
     models = ModelStore()
     for name, engine in engines:
-        if isinstance(engine, OpenAiTextConfig | OpenAiAudioConfig):
-            check_endpoint(engine.base_url, name)
-        elif hasattr(engine, "model") and not isinstance(engine, TransformersAudioConfig):
+        check_model_server(engine, name)
+        if engine.MODEL_IN_STORE and hasattr(engine, "model"):
             models.resolve(engine.model)

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bystander.flows.check_tpi_train import NOT_IN_STORE, check_endpoint, check_store
+from bystander.flows.check_endpoints import check_model_server
+from bystander.flows.check_runner import check_runner
+from bystander.flows.check_tpi_train import check_store
 from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SID_ROLES, ByLanguageAlignerConfig
-from bystander.schemas.text_engine_configs import OpenAiTextConfig
 from bystander.schemas.text_tasks import SID_LANGUAGES
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recording_files import check_recordings
@@ -42,13 +43,13 @@ def check_sid_build(config: SidConfig) -> None:
     _check_sources(config)
     plan_noise(config.targets.noise, config.noise, config.seed)
     check_store(config.store)
+    check_runner(config.runner)
     models = ModelStore()
     for engine in _list_engines(config):
         model = getattr(engine, "model", None)
-        if isinstance(model, str) and engine.engine not in NOT_IN_STORE:  # type: ignore[attr-defined]
+        if isinstance(model, str) and engine.MODEL_IN_STORE:
             models.resolve(model)
-        if isinstance(engine, OpenAiTextConfig):
-            check_endpoint(engine.base_url)
+        check_model_server(engine)
 
 
 def check_opened_sid_engines(config: SidConfig, environment: StageEnvironment) -> dict[str, str]:

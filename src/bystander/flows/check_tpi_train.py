@@ -5,20 +5,18 @@ There are two occasions: before Prefect starts, and once the engines are open, b
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 from uuid import uuid4
 
+from bystander.flows.check_endpoints import check_model_server
+from bystander.flows.check_runner import check_runner
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.engine_configs import BUILD_ROLES, EngineConfigs
 from bystander.schemas.errors import BuildError, ConfigError, InputError, StorageError
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import load_taxonomy
-from bystander.schemas.text_engine_configs import OpenAiTextConfig
 from bystander.schemas.tpi_params import LabelActionability, TpiBenchTargets, TpiTargets
 from bystander.storage.build_manifest import read_manifest
 from bystander.storage.filesystem import open_store
@@ -31,10 +29,6 @@ from bystander.tasks.stages.strata import choose_scenarios
 
 if TYPE_CHECKING:
     from bystander.tasks.environment import StageEnvironment
-
-NOT_IN_STORE = frozenset({"openai"})
-"""Engines whose model is another machine's."""
-_CONNECT_TIMEOUT_S = 10.0
 
 
 def check_tpi_build(config: TpiConfig) -> None:
@@ -51,14 +45,15 @@ def check_tpi_build(config: TpiConfig) -> None:
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
     check_store(config.store)
+    check_runner(config.runner)
     for uri in config.disjoint_from:
         _check_other_build(uri)
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)
     for engine in (config.engines.writer, config.engines.judge):
-        if isinstance(engine, OpenAiTextConfig):
-            check_endpoint(engine.base_url)
+        if engine is not None:
+            check_model_server(engine)
 
 
 def check_opened_engines(config: TpiConfig, environment: StageEnvironment) -> None:
@@ -123,31 +118,8 @@ def check_store(uri: str) -> None:
         raise InputError(f"store {uri}: cannot be written ({exc}); choose another with --out") from exc
 
 
-def check_endpoint(base_url: str, what: str = "text engine") -> None:
-    """See whether anything listens at an engine's address: later, minutes of retries would come before the error.
-
-    Raises:
-        ConfigError: it is no address, or nothing can be reached there.
-    """
-    try:
-        address = urlsplit(base_url)
-        port = address.port or {"http": 80, "https": 443}[address.scheme]
-        if not address.hostname:
-            raise ValueError("no host")
-    except (ValueError, KeyError) as exc:
-        raise ConfigError(f"{what} at {base_url!r}: not an address; write it like http://localhost:8000/v1") from exc
-    if getproxies():
-        return  # perhaps only a proxy reaches it
-    try:
-        socket.create_connection((address.hostname, port), _CONNECT_TIMEOUT_S).close()
-    except OSError as exc:
-        raise ConfigError(
-            f"{what} at {base_url}: cannot be reached ({exc.strerror or exc}); is it running there?"
-        ) from exc
-
-
 def _list_models(engines: EngineConfigs) -> Iterator[str]:
     for role in type(engines).model_fields:
         engine = getattr(engines, role)
-        if engine is not None and engine.engine not in NOT_IN_STORE and hasattr(engine, "model"):
+        if engine is not None and engine.MODEL_IN_STORE and hasattr(engine, "model"):
             yield engine.model

@@ -12,6 +12,7 @@ from bystander.flows.flow_runs import run_with_repairs
 from bystander.flows.listeners import BuildListener, current_listener
 from bystander.flows.partition_stream import Journey
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.stage_workers import stage_workers
 from bystander.schemas.evaluation_settings import EvaluationSettings
 from bystander.storage.build_lock import lock_build
 from bystander.storage.evaluation_manifest import EVALUATIONS, find_scores
@@ -48,7 +49,7 @@ def run_evaluation(
         return outcome
 
     try:
-        with lock_build(store, EVALUATIONS, config.evaluation_name):
+        with stage_workers(config), lock_build(store, EVALUATIONS, config.evaluation_name):
             return run_with_repairs(run_once, store, listener, "making a damaged part again")
     finally:
         close_environments()

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
+from bystander.flows.stage_workers import current_workers
 from bystander.schemas.engines import EngineRole
 from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, make_layer, read_partition_columns, write_part_by_content
@@ -18,15 +19,17 @@ from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import get_stage
 
 ROLE_LIMITS: Mapping[EngineRole, int] = {
-    "writer": 2,
-    "judge": 2,
-    "tagger": 2,
-    "speech": 1,
-    "recogniser": 1,
+    "writer": 4,
+    "judge": 4,
+    "tagger": 4,
+    "speech": 2,
+    "recogniser": 2,
     "aligner": 2,
 }
-"""Partitions that may use an engine at once. Two keep a text server's slots filled while one partition runs out; the
-speech engines are parallel inside, so that a second partition would only hold memory."""
+"""Partitions that may use an engine at once. Partitions that begin together run out together: only with four does a
+text server have requests left whenever some of them are between two stages. Of two that are spoken, one is listened to
+while the other keeps the voices busy (`tests/flows/test_engines_kept_busy.py` has the figures). This is what is usual
+where all stage runs share one set of engines; see `StageWorkers.limit_roles`."""
 
 
 @dataclass(slots=True)
@@ -66,8 +69,9 @@ class Harvest:
     ) -> list[Journey]:
         """Send stored partitions through the stages, and return their journeys."""
         listener.on_stream(list(self.stages), sum(partition.rows for partition in partitions.values()))
+        limits = current_workers().limit_roles(ROLE_LIMITS)
         journeys = stream_partitions(
-            partitions, [get_stage(stage) for stage in self.stages], environment, listener, ROLE_LIMITS, workers
+            partitions, [get_stage(stage) for stage in self.stages], environment, listener, limits, workers
         )
         self.journeys.extend(journeys)
         if self.SUMMARY.names:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import queue
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
+from bystander.flows.stage_workers import StageFuture, Submit, current_workers
 from bystander.schemas.engines import EngineRole
-from bystander.schemas.errors import BystanderError, CorruptPartError
+from bystander.schemas.errors import BatchPendingError, BystanderError, CorruptPartError, WorkerLostError
 from bystander.schemas.stages import Stage
 from bystander.storage.parts import Partition
 from bystander.storage.stage_results import StageResult, discard_result_of_part
 from bystander.tasks.environment import StageEnvironment, StageJob
-from bystander.tasks.run_stage import find_finished, run_stage
+from bystander.tasks.run_stage import accept_report, find_finished
 
 _MAX_REBUILDS = 3
 """Times that damaged parts of one partition are rebuilt before the build gives up."""
@@ -58,18 +60,22 @@ def stream_partitions(
     listener: Listener,
     limits: Mapping[EngineRole, int],
     workers: int,
-    submit: Callable[..., Any] = run_stage.submit,
+    submit: Submit | None = None,
     retry_delays_s: Sequence[float] = _RETRY_DELAYS_S,
 ) -> list[Journey]:
     """Send every partition through all stages and return their journeys, in the order given.
 
     What is finished already is not submitted. `limits` bounds how many partitions use one engine role at once; among
-    those that may go on, the one furthest along goes first, so that few are open at a time.
+    those that may go on, the one furthest along goes first, so that few are open at a time. Without `submit`, they
+    go to the workers of this context.
 
     A stage whose error is `retryable` is tried again after each of `retry_delays_s`. Until then its partition keeps its
-    place at the engine, so that no other is sent there in vain, but no worker. Any other error ends the stream at once.
+    place at the engine, so that no other is sent there in vain, but no worker. One whose worker process died is tried
+    again at once, as often. One that waits for a batch is left where it is, and the others go on as far as they can.
+    Any other error ends the stream at once.
 
     Raises:
+        BatchPendingError: batches wait to be answered.
         BystanderError: what a stage raised, when retrying did not help.
     """
     journeys = [Journey(name, partition, partition) for name, partition in partitions.items()]
@@ -78,8 +84,10 @@ def stream_partitions(
     resting: list[Journey] = []
     running: Counter[str] = Counter()
     in_flight = 0
-    done: queue.SimpleQueue[tuple[Journey, Any]] = queue.SimpleQueue()
+    pending: Counter[str] = Counter()
+    done: queue.SimpleQueue[tuple[Journey, StageFuture]] = queue.SimpleQueue()
     job: StageJob = environment.job
+    submit = submit or current_workers().submit
 
     def advance(journey: Journey, result: StageResult) -> None:
         listener.on_result(result.stage, result, result.reused)
@@ -96,6 +104,9 @@ def stream_partitions(
             found.append(finished)
             partition = partition.extend(finished.kept)
         return found
+
+    def arrive(journey: Journey, future: StageFuture) -> None:
+        done.put((journey, future))
 
     while arrived or waiting or resting or in_flight:
         for journey, found in zip(arrived, environment.store.map(find_next, arrived), strict=True):
@@ -119,7 +130,7 @@ def stream_partitions(
             running.update(stage.engines)
             in_flight += 1
             future = submit(stage.name, journey.name, journey.partition, job)
-            future.add_done_callback(lambda future, journey=journey: done.put((journey, future)))
+            future.add_done_callback(partial(arrive, journey))
         if not (in_flight or resting):
             continue
         patience_s = max(0.0, min(journey.due for journey in resting) - time.monotonic()) if resting else None
@@ -130,8 +141,9 @@ def stream_partitions(
         in_flight -= 1
         result = future.result(raise_on_failure=False)
         if isinstance(result, BystanderError) and result.retryable and journey.retries < len(retry_delays_s):
-            delay_s = retry_delays_s[journey.retries]
-            listener.on_phase(f"{stages[journey.step].name}: {result}; trying again in {delay_s:g} s")
+            delay_s = 0.0 if isinstance(result, WorkerLostError) else retry_delays_s[journey.retries]
+            when = f"in {delay_s:g} s" if delay_s else "now"
+            listener.on_phase(f"{stages[journey.step].name}: {result}; trying again {when}")
             journey.retries += 1
             journey.due = time.monotonic() + delay_s
             resting.append(journey)
@@ -141,9 +153,14 @@ def stream_partitions(
             discard_result_of_part(environment.store, result.path)
             journey.rebuilds += 1
             journey.partition, journey.results = journey.start, []
+        elif isinstance(result, BatchPendingError):
+            pending[result.script] += result.requests  # the others may have more to ask, for the same run
+            continue
         elif isinstance(result, BaseException):
             raise result
         else:
-            advance(journey, result)
+            advance(journey, accept_report(result, stages[journey.step], environment))
         arrived.append(journey)
+    if pending:
+        raise BatchPendingError(" and ".join(sorted(pending)), sum(pending.values()))
     return journeys

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
+from bystander.flows.stage_workers import current_workers
 from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.engine_configs import EvaluationEngines, PredictionsConfig, TransformersAudioConfig
 from bystander.schemas.engines import EngineRole
@@ -162,8 +163,9 @@ class RaterRuns:
 
     def _stream(self, partitions: Mapping[str, Partition], stage: str, environment: StageEnvironment) -> list[Journey]:
         self.listener.on_stream([stage], sum(partition.rows for partition in partitions.values()))
+        limits = current_workers().limit_roles(_LIMITS)
         return stream_partitions(
-            partitions, [get_stage(stage)], environment, self.listener, _LIMITS, self.config.workers
+            partitions, [get_stage(stage)], environment, self.listener, limits, self.config.workers
         )
 
     def _close(self, environment: StageEnvironment, who: str, role: EngineRole) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bystander.flows.evaluation_flow import EvaluationOutcome, find_published
 from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
+from bystander.flows.stage_workers import current_workers
 from bystander.schemas.detector_configs import SidEvaluationEngines
 from bystander.schemas.errors import InputError
 from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
@@ -127,8 +128,9 @@ class SidEvaluation:
         detector = environment.engine("detector")
         self.listener.on_phase(f"{name} hears {len(bench.cases)} clips")
         self.listener.on_stream([DETECT], len(bench.cases))
+        limits = current_workers().limit_roles({"detector": config.workers})
         journeys = stream_partitions(
-            partitions, [get_stage(DETECT)], environment, self.listener, {"detector": config.workers}, config.workers
+            partitions, [get_stage(DETECT)], environment, self.listener, limits, config.workers
         )
         stops: dict[str, float | None] = {}
         for journey in journeys:

@@ -85,6 +85,14 @@ class LoadedPack:
         asked = [entry.reply_schema, list(entry.answers or ())]
         return digest_json([task, self._sources[task], list(entry.variables), asked, classes])
 
+    def source(self, task: str) -> str:
+        """Return the text of a task's template."""
+        return self._sources[task]
+
+    def describe_manifest(self) -> dict[str, Any]:
+        """Return `pack.yaml` as data, to be written out again; the caller's to change."""
+        return self._manifest.model_dump(mode="json", exclude_unset=True)
+
     def require_rubrics(self) -> None:
         """Raise a `PackError` if the pack cannot score a system: a pack may leave its rubrics out until then."""
         if missing := [task.name for task in JUDGE_TASKS if task.name not in self._manifest.tasks]:

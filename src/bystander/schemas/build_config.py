@@ -8,13 +8,16 @@ from pydantic import Field
 
 from bystander.schemas.field_types import DatasetName, Name, PartitionRows, Seed, Workers
 from bystander.schemas.identity import digest_json
+from bystander.schemas.runner_configs import PartitionsAtEngine, TaskRunnerConfig, ThreadsRunnerConfig
 from bystander.schemas.stages import Params
 
 
 class BuildConfig(Params):
     """Base of the configurations of builds, each of which has its `engines` and sizes of its own."""
 
-    SPEED_ONLY: ClassVar[frozenset[str]] = frozenset({"build", "store", "workers", "partition_rows", "report_rows"})
+    SPEED_ONLY: ClassVar[frozenset[str]] = frozenset(
+        {"build", "store", "workers", "runner", "partitions_at_engine", "partition_rows", "report_rows"}
+    )
     """Fields that decide no row."""
 
     profile: str = "custom"
@@ -27,6 +30,10 @@ class BuildConfig(Params):
     engines: Params
     partition_rows: PartitionRows = 256
     workers: Workers = 2
+    """Partitions in work at once: threads, or stage runs given to a cluster."""
+    runner: TaskRunnerConfig = ThreadsRunnerConfig()
+    partitions_at_engine: PartitionsAtEngine = Field(default_factory=dict)
+    """Partitions that may use an engine at once, by its role, where the usual number does not fit."""
     max_waves: int = Field(50, ge=1, le=1_000_000)
     shard_mib: int = Field(256, ge=1, le=65_536)
     report_rows: int = Field(20, ge=0, le=10_000)

@@ -24,6 +24,8 @@ BENCH_SECTION = "bench"
 
 _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
+_KINDS = ("engine", "runner")
+"""Fields that say what kind of thing a mapping describes: those of one kind mean nothing to another."""
 _Config = TypeVar("_Config", bound=Params)
 _PROFILES = resources.files("bystander.schemas") / "profiles"
 
@@ -49,7 +51,8 @@ class TpiConfig(BuildConfig):
     dataset: DatasetName = "tpi"
     queries: QuerySource = QuerySource()
     disjoint_from: tuple[str, ...] = ()
-    """Folders or fsspec URLs of finished builds with which this one shares no query, no text and no pair of voices."""
+    """Folders or fsspec URLs of finished builds with which this one shares no query, no text and no pair of voices (no
+    voice at all with `stages.choose_voices.hold_out_by: voice`)."""
     taxonomy: str | None = None
     pack: str = "reference"
     """Name of a built-in pack or path of a pack's folder."""
@@ -252,13 +255,16 @@ def _nest(key: str, value: Any) -> dict[str, Any]:
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay `over` over `base`. A mapping of classes, or one that names another engine, replaces the old one whole."""
+    """Lay `over` over `base`.
+
+    A mapping of classes, or one that names another engine or task runner, replaces the old one whole.
+    """
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
         if not isinstance(old, Mapping) or not isinstance(value, Mapping) or key in _BY_CLASS:
             merged[key] = value
-        elif value.get("engine", old.get("engine")) != old.get("engine"):
+        elif any(value.get(kind, old.get(kind)) != old.get(kind) for kind in _KINDS):
             merged[key] = dict(value)
         else:
             merged[key] = _merge(old, value)

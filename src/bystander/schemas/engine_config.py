@@ -13,6 +13,9 @@ class EngineConfig(Params):
     SPEED_ONLY: ClassVar[frozenset[str]] = frozenset()
     """Fields that say where or how fast the engine answers, never what: no build is another for them."""
 
+    MODEL_IN_STORE: ClassVar[bool] = True
+    """Whether its `model`, if it has one, is a name in the model store's manifest or a path on this machine."""
+
     def describe(self) -> dict[str, Any]:
         """Return all fields but those, of engines within this one too, as JSON-ready data."""
         data = self.model_dump(mode="json", exclude=set(self.SPEED_ONLY))

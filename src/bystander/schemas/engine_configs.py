@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from bystander.schemas.addresses import Addresses
 from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.field_types import TimeoutSeconds
@@ -57,9 +58,11 @@ class StandInConfig(EngineConfig):
 class OpenAiAudioConfig(EngineConfig):
     """A chat endpoint that takes `input_audio`: vLLM serving an audio model, gpt-4o-audio and others."""
 
+    MODEL_IN_STORE = False
     SPEED_ONLY = frozenset({"base_url", "api_key_env", "max_in_flight", "timeout_s", "max_retries"})
     engine: Literal["openai_audio"] = "openai_audio"
-    base_url: str
+    base_url: Addresses
+    """One address, or several that serve the same model."""
     model: str
     revision: str = ""
     api_key_env: str | None = None
@@ -75,7 +78,8 @@ class OpenAiAudioConfig(EngineConfig):
     """Further fields of the request's body that a server wants."""
     max_tokens: int = Field(512, ge=1)
     temperature: float = Field(0.0, ge=0, le=2)
-    max_in_flight: int = Field(16, ge=1, le=10_000)
+    max_in_flight: int = Field(16, ge=1, le=1000)
+    """Requests at once, at each address."""
     timeout_s: TimeoutSeconds = 120.0
     max_retries: int = Field(5, ge=0, le=100)
 
@@ -83,6 +87,7 @@ class OpenAiAudioConfig(EngineConfig):
 class TransformersAudioConfig(EngineConfig):
     """A model that `transformers` loads, on this machine; needs the extra `transformers`."""
 
+    MODEL_IN_STORE = False
     SPEED_ONLY = frozenset({"device", "batch_size"})
     engine: Literal["transformers_audio"] = "transformers_audio"
     model: str

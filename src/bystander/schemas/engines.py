@@ -177,6 +177,9 @@ class Voice:
     gender: Literal["female", "male"] | None = None
     source: str = ""
     licence: str = ""
+    embedding: bytes = field(default=b"", repr=False)
+    """Speaker embedding, shape (d,), little-endian float32, L2 norm 1; empty where none is known. As bytes, because a
+    voice is hashed and compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +254,19 @@ class RecognitionRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecognitionReply:
-    """A transcript. `no_speech_prob` and `mean_logprob` are the model's own doubts, where it states them."""
+    """A transcript. `no_speech_prob` and `mean_logprob` are the model's own doubts, where it states them.
+
+    `temperature` is that at which the text was decoded, the highest where there were several: 0 is no sampling, None
+    where nothing was decoded. A text that is taken for made up is not `text`, which is then empty, but `withheld`, and
+    `withheld_as` is the rule that found it (`tasks.engines.hallucination_guards`).
+    """
 
     text: str
     mean_logprob: float | None = None
     no_speech_prob: float | None = None
+    temperature: float | None = None
+    withheld: str | None = None
+    withheld_as: str | None = None
 
 
 @runtime_checkable

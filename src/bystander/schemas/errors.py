@@ -87,5 +87,27 @@ class EngineSetupError(EngineError, UserError):
     """The engine cannot be opened: a package, model file or setting is missing or wrong."""
 
 
+class WorkerLostError(BystanderError):
+    """A worker process of a cluster died while it ran a stage; another one may run it."""
+
+    retryable = True
+
+
+class BatchPendingError(EngineError):
+    """Requests were written into files, and the build can go on when somebody has had them answered."""
+
+    def __init__(self, script: str, requests: int) -> None:
+        super().__init__(script, requests)
+        self.script = script
+        """Path of the script, beside the requests, that answers them where vLLM is."""
+        self.requests = requests
+
+    def __str__(self) -> str:
+        return (
+            f"{self.requests} requests wait for a language model: run {self.script} where vLLM is and can see this "
+            "folder, then the same command again, which goes on from there"
+        )
+
+
 class StageContractError(BystanderError):
     """A stage broke its contract (rows lost, wrong schema). Always a bug of ours."""

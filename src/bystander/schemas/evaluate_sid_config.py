@@ -57,7 +57,7 @@ class EvaluateSidConfig(EvaluationSettings):
 
     def content_digest(self) -> str:
         """Return a digest of what decides the scores, but for the contents of the files that it names."""
-        outside = {"name", "store", "workers", "partition_rows", "profile", "detectors"}
+        outside = {"name", "store", "profile", "detectors", *self.SPEED_ONLY}
         detectors = {name: engine.describe() for name, engine in self.detectors.items()}
         return digest_json([self.model_dump(mode="json", exclude=outside), detectors])
 

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from bystander.schemas.engine_configs import CandidateConfig
 from bystander.schemas.field_types import NAME, NAME_IN_WORDS, Name, PartitionRows, Seed, Workers
 from bystander.schemas.identity import digest_json
+from bystander.schemas.runner_configs import PartitionsAtEngine, TaskRunnerConfig, ThreadsRunnerConfig
 from bystander.schemas.stages import Params
 from bystander.schemas.text_engine_configs import TextEngineConfig
 
@@ -24,10 +25,11 @@ class JudgeParams(Params):
 
 
 class EvaluationSettings(Params):
-    """What decides an evaluation of anything on any bench. `partition_rows` and `workers` change its speed only."""
+    """What decides an evaluation of anything on any bench. Fields of `SPEED_ONLY` change no score."""
 
     NAME_PREFIX: ClassVar[str]
     """Begins the name of an evaluation that was given none."""
+    SPEED_ONLY: ClassVar[frozenset[str]] = frozenset({"workers", "runner", "partitions_at_engine", "partition_rows"})
 
     profile: str = "custom"
     name: Name | None = None
@@ -39,6 +41,9 @@ class EvaluationSettings(Params):
     resamples: int = Field(2000, ge=100, le=1_000_000)
     partition_rows: PartitionRows = 64
     workers: Workers = 2
+    runner: TaskRunnerConfig = ThreadsRunnerConfig()
+    partitions_at_engine: PartitionsAtEngine = Field(default_factory=dict)
+    """Partitions that may use an engine at once, by its role, where the usual number does not fit."""
 
     def content_digest(self) -> str:
         """Return a digest of what decides the scores, but for the contents of the files that it names."""
@@ -67,7 +72,7 @@ class EvaluationConfig(EvaluationSettings):
 
     def content_digest(self) -> str:
         """Return a digest of what decides the scores, but for the contents of the files that it names."""
-        outside = {"name", "store", "workers", "partition_rows", "profile", "systems", "judges"}
+        outside = {"name", "store", "profile", "systems", "judges", *self.SPEED_ONLY}
         engines = [{name: engine.describe() for name, engine in named.items()} for named in (self.systems, self.judges)]
         return digest_json([self.model_dump(mode="json", exclude=outside), engines])
 

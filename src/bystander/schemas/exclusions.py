@@ -1,4 +1,4 @@
-"""What a build must not share with others: queries, texts and pairs of voices that these already use."""
+"""What a build must not share with others: queries, texts, pairs of voices and voices that these already use."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class Exclusions(Protocol):
         """Pairs of voices that speak a row together."""
         ...
 
+    @property
+    def voices(self) -> AbstractSet[str]:
+        """Voices that speak in a row, in whatever role."""
+        ...
+
     def has_query(self, query_id: str) -> bool:
         """Whether a row was made of this query."""
         ...
@@ -41,6 +46,7 @@ class NoExclusions:
 
     digest: str = ""
     pairs: AbstractSet[VoicePair] = frozenset()
+    voices: AbstractSet[str] = frozenset()
 
     def has_query(self, query_id: str) -> bool:  # noqa: ARG002
         return False

@@ -21,6 +21,8 @@ def _describe(kind: type[BaseModel], fault: Any) -> str:
     if fault["type"] == "extra_forbidden":
         names = sorted({name for model in _find_models_at(kind, fault["loc"][:-1]) for name in model.model_fields})
         return f"no such field; there are {', '.join(names)}" if names else "no such field; there are none here"
+    if fault["type"] == "union_tag_not_found":
+        return f"must say of which kind it is, in its field {fault['ctx']['discriminator']}"
     if fault["type"] == "string_pattern_mismatch" and fault["ctx"]["pattern"] in PATTERNS_IN_WORDS:
         return f"{fault['input'][:40]!r} cannot be a name; use {PATTERNS_IN_WORDS[fault['ctx']['pattern']]}"
     return str(fault["msg"])
@@ -31,8 +33,12 @@ def _find_models_at(kind: type[BaseModel], place: Sequence[str | int]) -> list[t
     models = [kind]
     for step in place:
         fields = [model.model_fields[step] for model in models if isinstance(step, str) and step in model.model_fields]
-        engines = [model for model in models if "engine" in model.model_fields]
-        engines = [model for model in engines if model.model_fields["engine"].default == step]
+        engines = [
+            model
+            for model in models
+            for kind in ("engine", "runner")
+            if kind in model.model_fields and model.model_fields[kind].default == step
+        ]
         if fields:
             models = [model for field in fields for model in _list_models(field.annotation)]
         elif engines:

@@ -17,6 +17,8 @@ from bystander.schemas.text_engine_configs import (
     LlamaCppTextConfig,
     OpenAiTextConfig,
     PlaybookTextConfig,
+    VllmBatchTextConfig,
+    VllmTextConfig,
 )
 
 # ---- decoding ------------------------------------------------------------------------------------------------
@@ -105,12 +107,18 @@ class KaldiGmmAlignerConfig(EngineConfig):
 
 
 class MfaAlignerConfig(EngineConfig):
-    """Montreal Forced Aligner through its command line."""
+    """Montreal Forced Aligner 3 through its command line, in a conda environment of its own."""
 
-    SPEED_ONLY = frozenset({"jobs", "timeout_s", "command"})
+    SPEED_ONLY = frozenset({"jobs", "timeout_s", "command", "prefix", "root_dir"})
     engine: Literal["mfa"] = "mfa"
     command: str = "mfa"
+    """The program, on PATH or by its path; it is run within the conda environment that it lies in."""
+    prefix: str | None = None
+    """Folder of that environment, such as /opt/conda/envs/mfa; stands in place of `command`."""
+    root_dir: str | None = None
+    """Where MFA keeps its models; null means MFA_ROOT_DIR, or Documents/MFA at home."""
     dictionary: dict[str, str] = Field(default_factory=lambda: {"en": "english_us_arpa", "zh": "mandarin_mfa"})
+    """Language to dictionary, as `acoustic` and `g2p` to models: by MFA's names, or paths."""
     acoustic: dict[str, str] = Field(default_factory=lambda: {"en": "english_us_arpa", "zh": "mandarin_mfa"})
     g2p: dict[str, str] = Field(default_factory=dict)
     beam: int = Field(10, ge=1)
@@ -197,7 +205,13 @@ class RuleTaggerConfig(EngineConfig):
 
 
 TaggerConfig = Annotated[
-    OpenAiTextConfig | LlamaCppTextConfig | PlaybookTextConfig | FakeTextConfig | RuleTaggerConfig,
+    OpenAiTextConfig
+    | VllmTextConfig
+    | VllmBatchTextConfig
+    | LlamaCppTextConfig
+    | PlaybookTextConfig
+    | FakeTextConfig
+    | RuleTaggerConfig,
     Field(discriminator="engine"),
 ]
 

@@ -37,6 +37,7 @@ TRACK = pa.struct(
         pa.field("recognised", pa.string()),
         pa.field("wer_raw", pa.float64()),
         pa.field("wer", pa.float64()),  # after the text normaliser
+        pa.field("recognition_temperature", pa.float64()),  # null where the recogniser has none
         pa.field("attempts", pa.int32()),
         pa.field("tts_seed", pa.int64()),
     ]
@@ -171,6 +172,8 @@ FINAL = pa.schema(
         pa.field("primary_wer", pa.float64(), nullable=False),
         pa.field("third_party_wer_raw", pa.float64()),
         pa.field("third_party_wer", pa.float64()),
+        pa.field("primary_recognition_temperature", pa.float64()),  # above 0: found unlikely at first, then sampled
+        pa.field("third_party_recognition_temperature", pa.float64()),
         pa.field("track_similarity", pa.float64()),
         pa.field("mixture_similarity", pa.float64()),
         pa.field("realism_score", pa.float64(), nullable=False),

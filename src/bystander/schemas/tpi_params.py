@@ -97,11 +97,19 @@ class ChooseVoices(Params):
     """Voice ids to use; empty for all of the engine."""
     avoid_pairs: tuple[tuple[str, str], ...] = ()
     """Pairs that sound too much alike, in either order."""
+    avoid_similar: float | None = Field(None, gt=-1, le=1)
+    """Pairs whose embeddings in the voice bank have a cosine from this value on sound too much alike as well; null for
+    none. `bystander voices show` tells how many pairs a value rules out."""
     hold_out: float = Field(0.25, ge=0, le=1)
-    """Share of all pairs that is set aside, so that train builds and benches can have different ones. A pair's own hash
-    decides: neither the seed nor other voices change on which side it is, and a larger share only adds to it."""
+    """Share that is set aside, so that train builds and benches can have different voices. A hash decides, of each pair
+    or of each voice: neither the seed nor other voices change on which side it is, and a larger share only adds to
+    it."""
+    hold_out_by: Literal["pair", "voice"] = "pair"
+    """What is set aside: pairs, so that a voice occurs on both sides but never with the same partner, or voices, so
+    that no speaker occurs on both. With `voice`, a build also shares no voice with those in `disjoint_from`. That takes
+    a bank: with V voices and a quarter held out, a bench has V / 4 of them and about V² / 32 pairs."""
     use: Literal["all", "rest", "held_out"] = "all"
-    """Which pairs to draw from: all, those that are not set aside (train builds), or those that are (benches)."""
+    """What to draw from: all, what is not set aside (train builds), or what is (benches)."""
 
 
 class SynthesiseSpeech(Params):

@@ -57,24 +57,37 @@ def check_files(store: Store, manifest: ManifestBase) -> Iterator[Finding]:
 
 
 def read_batches(store: Store, info: FileInfo, schema: pa.Schema | None) -> Iterator[pa.RecordBatch | Finding]:
-    """Yield a file's row groups; a finding, and no more, where it cannot be read or has other columns."""
+    """Yield a file's row groups; a finding, and no more, where it cannot be read or has other columns.
+
+    Nullable columns that came after the file was written are full of nulls.
+    """
     try:
         with open_parquet(store, info.file, info.bytes) as parquet:
             found = parquet.schema_arrow
             if schema is not None:
-                expected = {column.name: column.type for column in schema}
                 actual = {column.name: column.type for column in found}
+                expected = {c.name: c.type for c in schema if not c.nullable or c.name in actual}
                 odd = [n for n in (*expected, *actual) if expected.get(n) != actual.get(n)]
                 if odd:
                     names = ", ".join(dict.fromkeys(odd))
                     yield Finding(info.file, f"has a schema that differs in {names}")
                     return
             for index in range(parquet.num_row_groups):
-                yield from parquet.read_row_group(index).to_batches()
+                for batch in parquet.read_row_group(index).to_batches():
+                    yield batch if schema is None else fill_absent(batch, schema)
     except StorageError:
         return  # `check_files` has said so
     except (pa.ArrowException, OSError, ValueError) as exc:
         yield Finding(info.file, f"cannot be read as Parquet ({str(exc).splitlines()[0].rstrip('.')})")
+
+
+def fill_absent(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows with the columns of `schema` in its order, those that they lack being null."""
+    columns = [
+        batch.column(column.name) if column.name in batch.schema.names else pa.nulls(batch.num_rows, column.type)
+        for column in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema.names)
 
 
 def read_rows(

@@ -1,4 +1,4 @@
-"""What finished builds use: their queries, texts and pairs of voices, read without their audio."""
+"""What finished builds use: their queries, texts, voices and pairs of voices, read without their audio."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import pyarrow as pa
 from bystander.schemas.errors import StorageError
 from bystander.schemas.exclusions import VoicePair, order_pair
 from bystander.schemas.identity import digest_json
-from bystander.storage.build_manifest import BuildManifest, OtherBuild, ShardInfo, digest_rows, read_manifest
+from bystander.storage.build_manifest import (
+    BuildManifest,
+    OtherBuild,
+    ShardInfo,
+    VoicesDisjointBy,
+    digest_rows,
+    read_manifest,
+)
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.parquet_files import open_parquet
 
@@ -31,6 +38,7 @@ class RowContents:
     query: str
     texts: Mapping[str, str]
     pair: VoicePair | None
+    voices: frozenset[str]
 
     @classmethod
     def of(cls, row: Mapping[str, Any], normalise: Normalise) -> RowContents:
@@ -43,7 +51,8 @@ class RowContents:
         texts.pop("", None)
         other = row["third_party_voice"]
         pair = None if other is None else order_pair(row["primary_voice"], other)
-        return cls(row["id"], row["query_id"], texts, pair)
+        voices = frozenset(voice for voice in (row["primary_voice"], other) if voice is not None)
+        return cls(row["id"], row["query_id"], texts, pair, voices)
 
 
 @dataclass(slots=True)
@@ -55,6 +64,7 @@ class BuildContents:
     queries: set[str] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
     pairs: set[VoicePair] = field(default_factory=set)
+    voices: set[str] = field(default_factory=set)
 
     @property
     def digest(self) -> str:
@@ -72,15 +82,22 @@ class BuildContents:
         self.texts.update(row.texts)
         if row.pair is not None:
             self.pairs.add(row.pair)
+        self.voices.update(row.voices)
 
-    def find_shared(self, row: RowContents) -> Iterator[tuple[str, str]]:
-        """Yield what a row has in common with these builds: the field, and what it holds."""
+    def find_shared(self, row: RowContents, by: VoicesDisjointBy = "pair") -> Iterator[tuple[str, str]]:
+        """Yield what a row has in common with these builds: the field, and what it holds.
+
+        `by` says what of the voices must differ: their pair, or each voice.
+        """
         if row.query in self.queries:
             yield "query_id", row.query
         for text, name in row.texts.items():
             if text in self.texts:
                 yield name, repr(text)
-        if row.pair in self.pairs:
+        if by == "voice":
+            for voice in sorted(row.voices & self.voices):
+                yield "voices", voice
+        elif row.pair in self.pairs:
             yield "voices", " and ".join(row.pair or ())
 
 
@@ -120,9 +137,11 @@ def read_row_contents(
 
 
 def read_columns(
-    store: Store, manifest: BuildManifest, columns: Sequence[str]
+    store: Store, manifest: BuildManifest, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[tuple[ShardInfo, pa.RecordBatch]]:
     """Yield some columns of a build's rows, a row group at a time, with the shard that they are in.
+
+    The `optional` ones are left out where the build has none.
 
     Raises:
         StorageError: a shard cannot be read, or lacks a column.
@@ -133,8 +152,9 @@ def read_columns(
                 missing = [name for name in columns if name not in file.schema_arrow.names]
                 if missing:
                     raise StorageError(f"{store.uri_of(shard.file)}: has no column {', '.join(missing)}")
+                wanted = [*columns, *(name for name in optional if name in file.schema_arrow.names)]
                 for index in range(file.num_row_groups):
-                    for batch in file.read_row_group(index, columns=list(columns)).to_batches():
+                    for batch in file.read_row_group(index, columns=wanted).to_batches():
                         yield shard, batch
         except (pa.ArrowException, OSError, ValueError) as exc:
             reason = str(exc).splitlines()[0].rstrip(".")

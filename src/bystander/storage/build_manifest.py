@@ -56,6 +56,9 @@ BuildKind = Literal["tpi_train", "tpi_bench", "tpi_parts"]
 """What made a build: `bystander build tpi-train`, `build tpi-bench`, or `split`."""
 
 
+VoicesDisjointBy = Literal["pair", "voice"]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -208,7 +211,9 @@ class BuildManifest(ManifestBase):
     taxonomy: TaxonomyInfo
     quotas: tuple[Quota, ...] = ()
     disjoint_from: tuple[OtherBuild, ...] = ()
-    """Builds with which it shares no query, no text and no pair of voices."""
+    """Builds with which it shares no query, no text, and no pair of voices or no voice (see `voices_disjoint_by`)."""
+    voices_disjoint_by: VoicesDisjointBy = "pair"
+    """Whether it shares no pair of voices with other builds, or no voice: no speaker occurs in both."""
     parts_of: PartsInfo | None = None
     """How it was cut from another build."""
     counts: RowCounts

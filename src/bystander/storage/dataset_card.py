@@ -21,7 +21,9 @@ from bystander.storage.filesystem import Store
 
 _ENGINE_LIMITS = {
     "llama_cpp": "the texts and judgements are as good as the GGUF model, which the manifest names by its checksum.",
+    "vllm_batch": "the texts and judgements are as good as the model that vLLM ran, which the manifest names.",
     "openai": "the texts are as good as the endpoint's model, which the manifest names as the user stated it.",
+    "vllm": "the texts and judgements are as good as the model that vLLM served, which the manifest names.",
     "playbook": "dialogues come from a fixed set of authored lines, so texts repeat across rows.",
     "fake_text": "a stand-in for tests: texts and labels mean nothing.",
     "kokoro": (
@@ -32,6 +34,10 @@ _ENGINE_LIMITS = {
     "faster_whisper": (
         "transcripts check the audio. The small English model mishears rare names, and a word that it mishears costs "
         "a good row more often than it lets a bad one through."
+    ),
+    "openai_whisper": (
+        "transcripts check the audio. Words that it mishears cost good rows more often than they let bad ones through; "
+        "texts above temperature 0 are sampled."
     ),
     "fake_recogniser": "a stand-in for tests: word error rates mean nothing.",
     "onnx_verifier": (
@@ -91,6 +97,11 @@ _COLUMN_NOTES = {
     "primary_wer": "The same after Whisper's text normaliser",
     "third_party_wer_raw": "Word error rate of the third party's track, before normalisation",
     "third_party_wer": "The same after normalisation",
+    "primary_recognition_temperature": (
+        "Temperature at which the primary's track was recognised: above 0 where its text was unlikely at first and "
+        "then sampled; null where the recogniser has none"
+    ),
+    "third_party_recognition_temperature": "The same of the third party's track",
     "track_similarity": "Speaker cosine of the two tracks (of the halves of a single track)",
     "mixture_similarity": "Speaker cosine of the clip before the overlap and after it",
     "realism_score": "Judge's probability that the exchange could happen",

@@ -24,6 +24,7 @@ Fault = tuple[str, str]
 _UNIT_FIELDS = ("label_score", "realism_score")
 _COSINES = ("track_similarity", "mixture_similarity")
 _WORD_ERROR_RATES = ("primary_wer_raw", "primary_wer", "third_party_wer_raw", "third_party_wer")
+_TEMPERATURES = ("primary_recognition_temperature", "third_party_recognition_temperature")
 _ATTEMPTS = ("write_attempts", "reply_attempts", "primary_attempts", "third_party_attempts")
 _OF_PAIRS = (
     "third_party_voice",
@@ -161,6 +162,7 @@ def _check_numbers(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[
         (_WORD_ERROR_RATES, 0.0, float("inf")),
         (("ambiguity_score",), 1.0, 5.0),
         (_ATTEMPTS, 1, float("inf")),
+        (_TEMPERATURES, 0.0, 2.0),
     ):
         for name in names:
             if row[name] is not None and not low - 1e-6 <= row[name] <= high + 1e-6:
@@ -180,7 +182,8 @@ def _check_pair(row: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _check_hard_negative(row: Mapping[str, Any]) -> Iterator[Fault]:
-    yield from ((name, "is set in a one-speaker row") for name in _OF_PAIRS if row[name] is not None)
+    alone = (*_OF_PAIRS, "third_party_recognition_temperature")
+    yield from ((name, "is set in a one-speaker row") for name in alone if row[name] is not None)
     if row["label"] != HARD_NEGATIVE_LABEL:
         yield "label", f"is {row['label']!r}, but the row has one speaker"
     if len(row["segments"]) != 1:

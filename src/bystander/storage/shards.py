@@ -45,8 +45,11 @@ class ShardWriter:
         *,
         sampling_rate: int | None,
         shard_mib: int = 256,
+        group_rows: int = GROUP_ROWS,
     ) -> None:
         """`sampling_rate` is stated in the metadata, in Hz; a shard ends before `shard_mib` MiB.
+
+        `group_rows` are the rows of a row group, which is what one row costs to read.
 
         Raises:
             StorageError: the split's name is none that Hugging Face accepts.
@@ -59,7 +62,7 @@ class ShardWriter:
         self._schema = schema
         self._stored_schema = attach_features(schema, sampling_rate)
         self._limit = shard_mib << 20
-        self._pending = _RowQueue(schema)
+        self._pending = _RowQueue(schema, group_rows)
         self._open: _OpenFile | None = None
         self._done: list[FileInfo] = []
         self.shards: list[ShardInfo] = []
@@ -179,8 +182,9 @@ def write_table(
 class _RowQueue:
     """Cuts incoming rows into row groups whose bounds depend on the rows alone."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, group_rows: int = GROUP_ROWS) -> None:
         self._schema = schema
+        self._group_rows = group_rows
         self._audio = [column.name for column in schema if column.type == AUDIO]
         self._parts: list[pa.Table] = []
         self._rows = 0
@@ -192,7 +196,7 @@ class _RowQueue:
         start = 0
         for index, size in enumerate(sizes):
             waiting = self._rows + index - start
-            if waiting and (waiting >= GROUP_ROWS or self._bytes + size > GROUP_BYTES):
+            if waiting and (waiting >= self._group_rows or self._bytes + size > GROUP_BYTES):
                 self._push(rows.slice(start, index - start))
                 self._close_group()
                 start = index

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from bystander.prompts.load import load_pack
@@ -33,6 +37,8 @@ from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recent_parts import RecentParts
+from bystander.storage.voice_bank import open_voice_bank
+from bystander.tasks.engine_use import EngineUse, UseLedger
 from bystander.tasks.engines.cached import CachedCandidate, CachedRecogniser, CachedSpeechEngine, CachedTextEngine
 from bystander.tasks.engines.detector_registry import computes_elsewhere, open_detector
 from bystander.tasks.engines.metered_detector import ComputeTotals, MeteredDetector
@@ -161,6 +167,7 @@ class StageEnvironment:
         self._contents: BuildContents | None = None
         self._lock = threading.RLock()
         self._cache: SqliteCallCache | None = None
+        self._uses = UseLedger()
 
     def params_of(self, stage: Stage) -> Params:
         """Return a stage's settings."""
@@ -208,13 +215,13 @@ class StageEnvironment:
             return self._engines[role]
 
     def call_counts(self) -> dict[str, dict[str, int]]:
-        """Return, for each open engine that keeps its calls, how many were made and how many were remembered."""
+        """Return, for each engine that keeps its calls, how many were made and how many were remembered.
+
+        Counted are the engines open here, and what `add_use` was told of other processes.
+        """
         with self._lock:
-            return {
-                role: {"made": engine.misses, "remembered": engine.hits}
-                for role, engine in sorted(self._engines.items())
-                if hasattr(engine, "misses") and not (role == "judge" and engine is self._engines.get("writer"))
-            }
+            counts = self._uses.total(self._measure_use()).calls
+            return {role: {"made": made, "remembered": remembered} for role, (made, remembered) in counts.items()}
 
     def compute_totals(self) -> ComputeTotals | None:
         """Return what the open detector has computed, or None if none is open. A result found in the store costs none.
@@ -222,8 +229,26 @@ class StageEnvironment:
         It is beside the rows, never in them: it differs from run to run.
         """
         with self._lock:
-            detector = self._engines.get("detector")
-            return detector.totals if isinstance(detector, MeteredDetector) else None
+            return self._uses.total(self._measure_use()).compute
+
+    def take_use(self) -> EngineUse:
+        """Return how engines were used here since the last call, to be told to another environment of the job."""
+        with self._lock:
+            return self._uses.take(self._measure_use())
+
+    def add_use(self, use: EngineUse) -> None:
+        """Count what another environment of the job, or this one, has returned from `take_use`."""
+        with self._lock:
+            self._uses.add(use)
+
+    def _measure_use(self) -> EngineUse:
+        calls: dict[str, tuple[int, int]] = {
+            role: (engine.misses, engine.hits)
+            for role, engine in sorted(self._engines.items())
+            if hasattr(engine, "misses") and not (role == "judge" and engine is self._engines.get("writer"))
+        }
+        detector = self._engines.get("detector")
+        return EngineUse(calls, detector.totals if isinstance(detector, MeteredDetector) else None)
 
     def list_model_files(self) -> tuple[ModelFileInfo, ...]:
         """Return the files of the model store that the configured engines load, for the manifest and the card."""
@@ -255,6 +280,7 @@ class StageEnvironment:
             for engine in {id(engine): engine for engine in self._engines.values()}.values():
                 engine.close()
             self._engines.clear()
+            self._uses = UseLedger()
             self.recent.clear()
             if self._cache is not None:
                 self._cache.close()
@@ -281,7 +307,8 @@ class StageEnvironment:
             clock = time.perf_counter if computes_elsewhere(config) else time.thread_time
             return MeteredDetector(open_detector(config, resolve), clock)
         if role == "speech":
-            return self._remember(CachedSpeechEngine, open_speech_engine(config, resolve), config.engine)
+            speech = open_speech_engine(config, resolve, open_voice_bank)
+            return self._remember(CachedSpeechEngine, speech, config.engine)
         if role == "recogniser":
             return self._remember(CachedRecogniser, open_recogniser(config, resolve), config.engine)
         return open_verifier(config, resolve)
@@ -314,12 +341,24 @@ def _find_model_digest(name: str) -> str | None:
     return entry.files[0].sha256 if entry is not None and len(entry.files) == 1 else None
 
 
+@dataclass(slots=True)
+class _Lent:
+    """An environment that a worker process keeps open for the stage runs of one flow run."""
+
+    environment: StageEnvironment
+    devices: str | None
+    users: int = 0
+
+
 _environments: dict[str, StageEnvironment] = {}
+"""Those that this process opened for itself, by their job."""
+_lent: dict[tuple[str, str], _Lent] = {}
+"""Those of a worker process, by job and run."""
 _environments_lock = threading.Lock()
 
 
 def open_environment(job: StageJob) -> StageEnvironment:
-    """Return this process's environment of a job, opened at the first call."""
+    """Return this process's environment of a job, opened at the first call; it is open until `close_environments`."""
     key = job.model_dump_json()
     with _environments_lock:
         if key not in _environments:
@@ -327,9 +366,53 @@ def open_environment(job: StageJob) -> StageEnvironment:
         return _environments[key]
 
 
+@contextmanager
+def borrow_environment(job: StageJob, run: str) -> Iterator[StageEnvironment]:
+    """Lend the environment of a job to a stage run of the flow run `run`, so that engines are opened once a process.
+
+    In the flow's own process that is the one of `open_environment`. A worker process opens one itself. It keeps it for
+    the next stage run, until there is one of another job or flow run, or the process was given another GPU: models
+    that nobody asks any more must not fill its memory, and files may have changed between runs.
+    """
+    key = job.model_dump_json()
+    with _environments_lock:
+        own = _environments.get(key)
+        if own is None:
+            lent = _lend(job, (key, run))
+            lent.users += 1
+    if own is not None:
+        yield own
+        return
+    try:
+        yield lent.environment
+    finally:
+        with _environments_lock:
+            lent.users -= 1
+
+
 def close_environments() -> None:
     """Close every environment of this process."""
     with _environments_lock:
-        for environment in _environments.values():
+        for environment in (*_environments.values(), *(lent.environment for lent in _lent.values())):
             environment.close()
         _environments.clear()
+        _lent.clear()
+
+
+def close_lent(run: str) -> None:
+    """Close what this worker process keeps open for a flow run that is over."""
+    with _environments_lock:
+        for key in [key for key, lent in _lent.items() if key[1] == run and not lent.users]:
+            _lent.pop(key).environment.close()
+
+
+def _lend(job: StageJob, key: tuple[str, str]) -> _Lent:
+    if not _lent:
+        atexit.unregister(close_environments)
+        atexit.register(close_environments)  # the task runner ends this process without another word
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    for other in [other for other, lent in _lent.items() if not lent.users and (other, lent.devices) != (key, devices)]:
+        _lent.pop(other).environment.close()
+    if key not in _lent:
+        _lent[key] = _Lent(StageEnvironment(job), devices)
+    return _lent[key]

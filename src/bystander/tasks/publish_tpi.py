@@ -23,6 +23,7 @@ from bystander.storage.build_manifest import (
     RowCounter,
     ShardInfo,
     TaxonomyInfo,
+    VoicesDisjointBy,
     get_code_version,
     list_package_versions,
     write_manifest,
@@ -108,7 +109,7 @@ def publish_tpi(
         ) as writer:
             for batch in batches:
                 final = finalise_rows(batch, split, config.seed, described, rows.twins, rows.lone)
-                _assert_disjoint(final, environment)
+                _assert_disjoint(final, environment, config.stages.choose_voices.hold_out_by)
                 counter.add(final)
                 writer.write(final)
         shards += writer.shards
@@ -138,6 +139,7 @@ def publish_tpi(
         stages=tuple(stages),
         quotas=tuple(quotas),
         disjoint_from=tuple(environment.other_builds.builds),
+        voices_disjoint_by=config.stages.choose_voices.hold_out_by,
         counts=counter.finish(),
         shards=tuple(shards),
         rejects=tuple(rejects),
@@ -150,12 +152,12 @@ def publish_tpi(
     return manifest
 
 
-def _assert_disjoint(final: pa.Table, environment: StageEnvironment) -> None:
+def _assert_disjoint(final: pa.Table, environment: StageEnvironment, by: VoicesDisjointBy) -> None:
     others = environment.other_builds
     if not others.builds:
         return
     for row in final.select(COLUMNS).to_pylist():
-        for column, shared in others.find_shared(RowContents.of(row, others.normalise)):
+        for column, shared in others.find_shared(RowContents.of(row, others.normalise), by):
             raise StageContractError(f"row {row['id']}: {column} {shared} is in a build of `disjoint_from` too")
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
 
-from bystander.schemas.errors import ConfigError
+from bystander.schemas.errors import ConfigError, EngineSetupError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import Stage, StageContext
 from bystander.storage.parts import Partition, read_partition_columns, trace_columns
 from bystander.storage.stage_results import StageResult, find_result, find_result_of_input, remember_input, write_result
-from bystander.tasks.environment import StageEnvironment, StageJob, open_environment
+from bystander.tasks.engine_use import EngineUse
+from bystander.tasks.environment import StageEnvironment, StageJob, borrow_environment
 from bystander.tasks.stages import get_stage
 
 
@@ -89,6 +95,47 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """What comes back from a stage run in some process: references and counts, no rows."""
+
+    result: StageResult
+    use: EngineUse
+    """How the engines of that process were used since its last report."""
+    described: Mapping[str, str]
+    """Digests of what decides the stage's results, as that process has it."""
+    process: str
+    """Host and number of that process."""
+
+
+def report_stage(stage: Stage, partition: Partition, environment: StageEnvironment) -> StageReport:
+    """Run a stage as `execute_stage` does, and report on it to the process that will `accept_report`."""
+    result = execute_stage(stage, partition, environment)
+    return StageReport(
+        result, environment.take_use(), _digest_parts(_describe_once(stage, environment)), name_process()
+    )
+
+
+def accept_report(report: StageReport, stage: Stage, environment: StageEnvironment) -> StageResult:
+    """Count what a report says of the engines, and return its result.
+
+    Raises:
+        EngineSetupError: the process that ran the stage has another engine, pack or version of the stage than this one:
+            its result would not be found again, and belongs to another build.
+    """
+    environment.add_use(report.use)
+    if report.process != name_process():
+        own = _digest_parts(_describe_once(stage, environment))
+        differing = [name for name in own if own[name] != report.described.get(name)]
+        if differing or own.keys() != report.described.keys():
+            raise EngineSetupError(
+                f"stage {stage.name}: worker process {report.process} differs from this one in "
+                f"{', '.join(differing) or 'its version'}; install the same packages, models and prompt packs on all "
+                "machines"
+            )
+    return report.result
+
+
 @task(
     task_run_name="{stage_name}-{partition_name}",
     cache_policy=NO_CACHE,
@@ -100,13 +147,14 @@ def run_stage(
     partition_name: str,  # noqa: ARG001 - Prefect names the task run after it
     partition: Partition,
     job: StageJob,
-) -> StageResult:
+) -> StageReport:
     """Run a stage over a partition in this worker. Partitions come and go by reference; only counts travel.
 
     It is not Prefect that tries again after a failure: Prefect sleeps in the worker's thread, which then neither does
     anything else nor can be woken when the build has failed meanwhile. `stream_partitions` does both.
     """
-    return execute_stage(get_stage(stage_name), partition, open_environment(job))
+    with borrow_environment(job, str(flow_run.id)) as environment:
+        return report_stage(get_stage(stage_name), partition, environment)
 
 
 def _hash_file(path: Path) -> str:
@@ -119,3 +167,15 @@ def _hash_file(path: Path) -> str:
 
 def _digest_input(described: dict[str, Any], partition: Partition) -> str:
     return digest_json([described, partition.digest()])
+
+
+def _digest_parts(described: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of each field of a description, of each engine apart."""
+    parts = {name: value for name, value in described.items() if name != "engines"}
+    parts.update({f"the engine of role {role}": identity for role, identity in described.get("engines", {}).items()})
+    return {name: digest_json(value) for name, value in parts.items()}
+
+
+def name_process() -> str:
+    """Return host and number of this process."""
+    return f"{socket.gethostname()}:{os.getpid()}"

@@ -15,6 +15,7 @@ from bystander.schemas.field_types import MAX_SEED, NAME, NAME_IN_WORDS
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
 from bystander.schemas.tpi import FINAL
+from bystander.storage.build_checks import fill_absent
 from bystander.storage.build_contents import COLUMNS, RowContents, describe_build, read_columns
 from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import (
@@ -175,9 +176,10 @@ def _write_dropped(source: Store, manifest: BuildManifest, target: Store, assign
 def _read_placed(
     source: Store, manifest: BuildManifest, assigned: Mapping[str, str]
 ) -> Iterator[tuple[pa.Table, list[str | None]]]:
-    for _, batch in read_columns(source, manifest, FINAL.names):
+    always = [column.name for column in FINAL if not column.nullable]
+    for _, batch in read_columns(source, manifest, always, [name for name in FINAL.names if name not in always]):
         try:
-            rows = pa.Table.from_batches([batch]).select(FINAL.names).cast(FINAL)
+            rows = pa.Table.from_batches([fill_absent(batch, FINAL)]).cast(FINAL)
         except (pa.ArrowException, ValueError) as exc:
             raise StorageError(f"{source.uri}: its rows are not those of a TPI build ({exc})") from exc
         yield rows, [assigned.get(row_id) for row_id in rows["id"].to_pylist()]

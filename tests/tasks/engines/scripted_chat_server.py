@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,11 +37,12 @@ Script = Callable[[dict[str, Any], int], Scripted]
 class ScriptedChatServer:
     """Keeps the bodies of all requests in `bodies` and the most requests ever open at once in `most_open`."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, models: list[str] | None = None, port: int = 0) -> None:
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.most_open = 0
         self._open = 0
+        self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._script = script
         outer = self
@@ -50,6 +53,18 @@ class ScriptedChatServer:
             def do_POST(self) -> None:
                 outer._answer(self)
 
+            def setup(self) -> None:
+                super().setup()
+                outer._connections.add(self.connection)
+
+            def finish(self) -> None:
+                outer._connections.discard(self.connection)
+                with contextlib.suppress(OSError):
+                    super().finish()
+
+            def do_GET(self) -> None:
+                outer._list_models(self)
+
             def log_message(self, *args: Any) -> None:
                 pass
 
@@ -57,16 +72,35 @@ class ScriptedChatServer:
             def handle_error(self, *args: Any) -> None:
                 pass  # a client that was killed
 
-        self._http = Server(("127.0.0.1", 0), Handler)
+        self.models = models
+        """What it lists as served; None: it has no such page, nor one of its health."""
+        self._http = Server(("127.0.0.1", port), Handler)
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
-        self.base_url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        self.port: int = self._http.server_address[1]
+        self.base_url = f"http://127.0.0.1:{self.port}/v1"
 
     def close(self) -> None:
+        """Stop as a process that dies would: connections that are kept open end, too."""
         self._http.shutdown()
         self._http.server_close()
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         self._thread.join()
+
+    def _list_models(self, handler: BaseHTTPRequestHandler) -> None:
+        if self.models is None or not handler.path.endswith(("/models", "/health")):
+            handler.send_error(404)
+            return
+        listed = [{"id": name, "object": "model"} for name in self.models]
+        data = b"" if handler.path.endswith("/health") else json.dumps({"object": "list", "data": listed}).encode()
+        handler.send_response(200)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", str(len(data)))
+        handler.end_headers()
+        handler.wfile.write(data)
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
@@ -116,9 +150,9 @@ def _render(scripted: Scripted) -> dict[str, Any]:
 
 
 @contextmanager
-def serve_script(script: Script) -> Iterator[ScriptedChatServer]:
+def serve_script(script: Script, models: list[str] | None = None, port: int = 0) -> Iterator[ScriptedChatServer]:
     """Run a server for the length of a `with` block."""
-    server = ScriptedChatServer(script)
+    server = ScriptedChatServer(script, models, port)
     try:
         yield server
     finally:

@@ -22,6 +22,7 @@ from alignment_samples import (
     speak_code,
     write_ctm,
     write_fake_mfa,
+    write_mfa_models,
 )
 from bystander.schemas.alignment import ALIGNER_REASONS, Aligner, AlignmentReply
 from bystander.schemas.alignment_contract import find_broken_promise
@@ -71,7 +72,10 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     configs: dict[str, AlignerConfig] = {
         "fake": FakeAlignerConfig(),
         "kaldi_ark": _write_kaldi(folder, len(clip) / RATE),
-        "mfa": MfaAlignerConfig(command=str(write_fake_mfa(folder))),
+        "mfa": MfaAlignerConfig(
+            command=str(write_fake_mfa(folder)),
+            root_dir=str(write_mfa_models(folder / "root", "english_us_arpa", "mandarin_mfa")),
+        ),
         "pocketsphinx": sphinx,
         "kaldi_gmm": KaldiGmmAlignerConfig(),
         "by_language": ByLanguageAlignerConfig(aligners={"en": sphinx, "zh": FakeAlignerConfig()}),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -223,6 +224,22 @@ def test_audio_is_known_by_samples_rate_and_language():
     engine.recognise(others)
     assert [len(batch) for batch in inner.batches] == [1, 3]
     assert (engine.hits, engine.misses) == (1, 4)
+
+
+def test_transcripts_kept_before_temperatures_were_have_the_only_one_there_was():
+    cache = DictCache()
+    one = RecognitionRequest(np.ones(100, np.float32), 16000)
+    reply = RecognitionReply('of "temperature" 7', -0.25, 0.1, temperature=0.4)
+    CachedRecogniser(CountingEngine(lambda request: reply), cache).recognise([one])
+    engine = CachedRecogniser(CountingEngine(lambda request: RecognitionReply("new")), cache)
+    assert engine.recognise([one]) == [reply]
+    [key] = cache
+    old = {"text": reply.text, "mean_logprob": -0.25, "no_speech_prob": 0.1}
+    cache[key] = json.dumps(old).encode()
+    assert engine.recognise([one]) == [dataclasses.replace(reply, temperature=0.0)]
+    cache[key] = json.dumps({**old, "mean_logprob": None}).encode()  # near-silence, which nobody decoded
+    assert engine.recognise([one])[0].temperature is None
+    assert engine.misses == 0
 
 
 def test_an_answer_is_known_by_samples_rate_and_seed_and_not_by_the_row():

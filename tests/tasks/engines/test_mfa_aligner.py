@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignment_samples import RATE, get_reason, get_reply, make_noise, make_request, write_fake_mfa
+from alignment_samples import RATE, get_reason, get_reply, make_noise, make_request, write_fake_mfa, write_mfa_models
 from bystander.schemas.engines import RowFault
 from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.sid_engine_configs import MfaAlignerConfig
@@ -30,6 +30,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_fake_mfa(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("FAKE_MFA_LOG", str(tmp_path / "log"))
+    root = write_mfa_models(tmp_path / "root", "english_us_arpa", "mandarin_mfa")
+    monkeypatch.setenv("MFA_ROOT_DIR", str(root))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -37,9 +39,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_one_corpus_a_language_and_call_is_mapped_back_by_position(folder: Path) -> None:
-    aligner = MfaAligner(
-        MfaAlignerConfig(g2p={"en": "english_us_arpa"}, dictionary={"en": "d", "zh": "e"}, beam=20, fine_tune=True)
+    g2p, own = folder / "guess.zip", folder / "own.dict"
+    for made in (g2p, own):
+        made.write_text("x", "utf-8")
+    config = MfaAlignerConfig(
+        g2p={"en": str(g2p)}, dictionary={"en": str(own), "zh": "mandarin_mfa"}, beam=20, fine_tune=True
     )
+    aligner = MfaAligner(config)
     chinese = make_request(CLIP, ("对", "那", "个"), language="zh")
     first, second, third, fourth = map(get_reply, aligner.align([*REQUESTS, chinese]))
     assert [round(word.start_s, 3) for word in first.words] == [0.2, 0.733, 1.267]
@@ -53,11 +59,12 @@ def test_one_corpus_a_language_and_call_is_mapped_back_by_position(folder: Path)
     version, english, mandarin = (json.loads(line) for line in (folder / "log").read_text().splitlines())
     assert version == ["version"]
     assert english[0] == "align"
-    assert english[2:4] == ["d", "english_us_arpa"]
-    assert mandarin[2:4] == ["e", "mandarin_mfa"]
-    assert {"--clean", "--single_speaker", "--fine_tune"} <= set(english)
+    models = folder / "root/pretrained_models"
+    assert english[2:4] == [str(own), str(models / "acoustic/english_us_arpa.zip")]
+    assert mandarin[2:4] == [str(models / "dictionary/mandarin_mfa.dict"), str(models / "acoustic/mandarin_mfa.zip")]
+    assert {"--clean", "--single_speaker", "--no_tokenization", "--fine_tune"} <= set(english)
     assert english[english.index("--beam") + 1] == "20"
-    assert english[english.index("--g2p_model_path") + 1] == "english_us_arpa"
+    assert english[english.index("--g2p_model_path") + 1] == str(g2p)
     assert "--g2p_model_path" not in mandarin
     assert Path(english[1]).name != Path(mandarin[1]).name
     assert not list((folder / "scratch").iterdir())
@@ -108,7 +115,73 @@ def test_identity_names_models_by_content_and_not_the_speed(folder: Path) -> Non
     first = MfaAligner(config).identity
     assert MfaAligner(config.model_copy(update={"jobs": 4, "timeout_s": 9.0})).identity == first
     model.write_text("a EY", "utf-8")
-    assert MfaAligner(config).identity != first
+    second = MfaAligner(config).identity
+    assert second != first
+    (folder / "root/pretrained_models/acoustic/english_us_arpa.zip").write_text("another version", "utf-8")
+    assert MfaAligner(config).identity not in (first, second)
+
+
+def test_runs_within_the_conda_environment_that_it_lies_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prefix = folder / "envs/mfa"
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "conda-meta").mkdir()
+    program = write_fake_mfa(prefix / "bin")
+    own_root = write_mfa_models(folder / "own root", "english_us_arpa", "mandarin_mfa")
+    monkeypatch.setenv("FAKE_MFA_VARIABLES", str(folder / "variables"))
+    monkeypatch.setenv("PYTHONPATH", "/of/our/own")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/of/our/own")
+    for config in (
+        MfaAlignerConfig(prefix=str(prefix), root_dir=str(own_root)),
+        MfaAlignerConfig(command=str(program), root_dir=str(own_root)),
+    ):
+        assert get_reply(*MfaAligner(config).align(REQUESTS[:1]))
+        variables = json.loads((folder / "variables").read_text())
+        assert variables["PATH"].split(":")[0] == str(prefix / "bin")
+        assert len(variables["PATH"].split(":")) > 1
+        assert (variables["CONDA_PREFIX"], variables["CONDA_DEFAULT_ENV"]) == (str(prefix), "mfa")
+        assert variables["MFA_ROOT_DIR"] == str(own_root)
+        assert not {"PYTHONPATH", "LD_LIBRARY_PATH"} & set(variables)
+    MfaAligner(MfaAlignerConfig())  # on PATH, and in no environment: this process's variables as they are
+    variables = json.loads((folder / "variables").read_text())
+    assert variables["PYTHONPATH"] == "/of/our/own"
+    assert variables["MFA_ROOT_DIR"] == str(folder / "root")
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (
+            "2.2.17",
+            r"is version 2\.2\.17, but 3\.0 or later is needed \(tested: 3\.4\.3\); install it with: conda create",
+        ),
+        ("None", r"prints 'None', which is no version; install it with"),
+    ],
+)
+def test_a_version_that_does_not_do_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, version: str, said: str
+) -> None:
+    monkeypatch.setenv("FAKE_MFA_VERSION", version)
+    with pytest.raises(EngineSetupError, match=said):
+        MfaAligner(MfaAlignerConfig())
+
+
+def test_models_are_looked_for_before_any_work(folder: Path) -> None:
+    with pytest.raises(
+        EngineSetupError,
+        match=r"no dictionary model is called 'english_mfa' in .*root \(there: english_us_arpa, mandarin_mfa\); "
+        r"run: mfa model download dictionary english_mfa; or give the path of one, or leave the language out",
+    ):
+        MfaAligner(MfaAlignerConfig(dictionary={"en": "english_mfa", "zh": "mandarin_mfa"}))
+    with pytest.raises(EngineSetupError, match=r"no g2p model is called 'g' in .* \(there: none\)"):
+        MfaAligner(MfaAlignerConfig(g2p={"en": "g"}))
+    with pytest.raises(EngineSetupError, match=r"acoustic /nowhere/x\.zip: no such file"):
+        MfaAligner(MfaAlignerConfig(acoustic={"en": "/nowhere/x.zip", "zh": "mandarin_mfa"}))
+    wrong = folder / "lexicon.csv"
+    wrong.write_text("a,b", "utf-8")
+    with pytest.raises(EngineSetupError, match=r"lexicon\.csv: must end in one of \.dict, \.txt, \.yaml, \.yml"):
+        MfaAligner(MfaAlignerConfig(dictionary={"en": str(wrong), "zh": "mandarin_mfa"}))
+    with pytest.raises(EngineSetupError, match=r"none/bin/mfa: no such program; prefix must be the folder of a conda"):
+        MfaAligner(MfaAlignerConfig(prefix=str(folder / "none")))
 
 
 def test_words_are_written_so_that_only_spaces_part_them() -> None:

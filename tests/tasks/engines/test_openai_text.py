@@ -9,6 +9,7 @@ from scripted_chat_server import Script, Scripted, answer_well, serve_script
 from bystander.schemas.engines import Message, RowFault, TextReply, TextRequest
 from bystander.schemas.errors import EngineSetupError, EngineUnavailableError
 from bystander.schemas.text_engine_configs import OpenAiTextConfig
+from bystander.tasks.engines.chat_reply import loops_white_space, split_thinking
 from bystander.tasks.engines.openai_text import OpenAiTextEngine
 from bystander.tasks.engines.request_lanes import split_into_lanes
 
@@ -204,6 +205,80 @@ def test_thinking_is_split_off(answer):
     [reply], _ = run(in_turn(answer), ask())
     assert isinstance(reply, TextReply)
     assert (reply.text, reply.reasoning) == ("Yes.", "Let me see.")
+
+
+@pytest.mark.parametrize(
+    ("content", "answer", "thinking"),
+    [
+        ("Yes.", "Yes.", None),
+        ("<think>a</think>b", "b", "a"),
+        ("\n<think>\na\n</think>\n\nb\n", "b", "a"),
+        ("a</think>b", "b", "a"),  # the template has put the opening tag into the prompt
+        ("<think>\n\n</think>\n\nb", "b", ""),  # a model that may think and does not
+        ("<think>a", "", "a"),
+        ("<think>a</think>", "", "a"),
+        ("a</think>", "", "a"),
+        ("<think>a</think><think>b</think>c", "c", "a\nb"),
+        ("<think>a</think> <think>b", "", "a\nb"),
+        ("<think>a</think>b</think>c", "b</think>c", "a"),
+        ('<think>{"x": 1}</think>{"x": 2}', '{"x": 2}', '{"x": 1}'),
+        ('{"x": 1}</think>{"x": 2}', '{"x": 2}', '{"x": 1}'),
+        ('{"x": "</think>"}', '{"x": "</think>"}', None),
+        ("", "", None),
+    ],
+)
+def test_what_is_thought_and_what_is_said(content, answer, thinking):
+    assert split_thinking(content) == (answer, thinking)
+
+
+@pytest.mark.parametrize(
+    ("content", "loops"),
+    [
+        ('{"x": 1' + " " * 50, True),
+        ("<think>a" + " " * 50 + "</think>b", False),
+        ("<think>a" + " " * 50, False),
+        ("<think>a</think>{" + "\n" * 50, True),
+        ("a b\n\n\nc", False),
+    ],
+)
+def test_loops_of_white_space_are_looked_for_in_the_answer(content, loops):
+    assert loops_white_space(content) is loops
+
+
+@pytest.mark.parametrize(
+    ("answer", "detail"),
+    [
+        (Scripted("<think>so, if", "length"), "thought for all of its 296 tokens and gave no answer; raise `reason"),
+        (Scripted("", "length", extra={"reasoning_content": "so, if"}), "thought for all of its 296 tokens and gave"),
+        (Scripted("so, if", "length"), "does not end within 296 tokens, nor do thoughts in it"),
+        (Scripted('<think>so</think>{"line": "a', "length"), "the reply does not end within 296 tokens"),
+    ],
+)
+def test_thinking_that_takes_all_tokens_is_told_from_a_long_answer(answer, detail):
+    [reply], bodies = run(in_turn(answer), ask(reply_schema=SCHEMA), reasoning_tokens=40)
+    assert isinstance(reply, RowFault)
+    assert reply.reason == "reply_too_long"
+    assert detail in reply.detail
+    assert reply.raw_output is not None
+    assert "so" in reply.raw_output
+    assert len(bodies) == 1
+
+
+def test_model_that_only_thinks():
+    [reply], _ = run(in_turn(Scripted("", extra={"reasoning": "hm"})), ask(), reasoning_tokens=40)
+    assert reply == RowFault("empty_reply", "the model thought and answered nothing", "<think>hm")
+
+
+def test_reasoning_model_that_may_not_think_is_told_once(caplog):
+    """vLLM without a reasoning parser holds the first token to the schema."""
+    script = in_turn(Scripted('{"line": "Hi."}'))
+    replies, _ = run(script, *[ask(str(i), reply_schema=SCHEMA) for i in range(3)], reasoning_tokens=40)
+    assert all(isinstance(reply, TextReply) for reply in replies)
+    assert caplog.text.count("vLLM lets it think only with --reasoning-parser") == 1
+    caplog.clear()
+    run(in_turn(Scripted('<think>hm</think>{"line": "Hi."}')), ask(reply_schema=SCHEMA), reasoning_tokens=40)
+    run(in_turn(Scripted('{"line": "Hi."}')), ask(reply_schema=SCHEMA))
+    assert "reasoning" not in caplog.text
 
 
 def test_options_are_measured_and_spellings_summed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import librosa
 import numpy as np
@@ -23,7 +24,13 @@ from bystander.schemas.engines import (
     SpeechReply,
     SpeechRequest,
 )
-from bystander.schemas.recogniser_configs import FakeRecogniserConfig, FasterWhisperConfig
+from bystander.schemas.recogniser_configs import (
+    FakeRecogniserConfig,
+    FasterWhisperConfig,
+    HallucinationGuards,
+    OpenAiWhisperConfig,
+    TemperatureFallback,
+)
 from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_speech import (
@@ -36,6 +43,8 @@ from bystander.tasks.engines.fake_speech import (
 )
 from bystander.tasks.engines.faster_whisper import FasterWhisperRecogniser
 from bystander.tasks.engines.kokoro import KokoroSpeechEngine
+from bystander.tasks.engines.openai_whisper import OpenAiWhisperRecogniser
+from whisper_checkpoint import write_checkpoint
 
 TEXT = "Turn the kitchen lights on."
 
@@ -56,14 +65,34 @@ def _speak(engine: FakeSpeechEngine | KokoroSpeechEngine, voice: str) -> SpeechR
     return reply
 
 
-@pytest.fixture(scope="module", params=["fake", pytest.param("faster_whisper", marks=pytest.mark.models)])
-def case(request: pytest.FixtureRequest) -> Iterator[Case]:
+WHISPERS = ("faster_whisper", "faster_whisper_batched", "openai_whisper")
+pytestmark = pytest.mark.filterwarnings(
+    # openai-whisper leaves its vocabulary's file to the garbage collector.
+    "ignore:.*gpt2.tiktoken:ResourceWarning",
+    "ignore:Exception ignored in.*gpt2.tiktoken:pytest.PytestUnraisableExceptionWarning",
+)
+
+
+def _open_whisper(name: str, folder: Path) -> Recogniser:
+    resolve = ModelStore().resolve
+    if name == "openai_whisper":
+        pytest.importorskip("whisper", reason="needs the extra `whisper`")
+        checkpoint = write_checkpoint(resolve("whisper-tiny.en-ct2"), folder / "tiny.en.pt")
+        return OpenAiWhisperRecogniser(
+            OpenAiWhisperConfig(model=str(checkpoint), devices=("cpu",), dtype="float32"), resolve
+        )
+    many = FasterWhisperConfig(batch_size=4, fallback=TemperatureFallback(), guards=HallucinationGuards())
+    return FasterWhisperRecogniser(FasterWhisperConfig() if name == "faster_whisper" else many, resolve)
+
+
+@pytest.fixture(scope="module", params=["fake", *(pytest.param(name, marks=pytest.mark.models) for name in WHISPERS)])
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
     recogniser: Recogniser
     if request.param == "fake":
         recogniser = FakeRecogniser(FakeRecogniserConfig())
         reply = _speak(FakeSpeechEngine(FakeSpeechConfig()), "fake_01")
     else:
-        recogniser = FasterWhisperRecogniser(FasterWhisperConfig(), ModelStore().resolve)
+        recogniser = _open_whisper(request.param, tmp_path_factory.mktemp("whisper"))
         reply = _speak(KokoroSpeechEngine(KokoroSpeechConfig(), ModelStore().resolve), "am_michael")
     yield Case(recogniser, reply.samples, reply.sampling_rate)
     recogniser.close()
@@ -128,7 +157,7 @@ def test_samples_that_are_no_numbers_are_a_row_fault(case: Case) -> None:
 
 @pytest.mark.models
 def test_english_only_whisper_refuses_other_languages(case: Case) -> None:
-    if not isinstance(case.recogniser, FasterWhisperRecogniser):
+    if not isinstance(case.recogniser, FasterWhisperRecogniser | OpenAiWhisperRecogniser):
         pytest.skip("of Whisper only")
     (reply,) = case.recogniser.recognise([RecognitionRequest(case.clip, case.sampling_rate, "zh")])
     assert isinstance(reply, RowFault)

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import jsonschema
 import pytest
+from real_vllm import NEEDS_VLLM, make_real_config, make_tiny_model
 from scripted_chat_server import answer_well, serve_script
 
+import fake_vllm
 from bystander.schemas.engines import EngineIdentity, Message, RowFault, TextEngine, TextReply, TextRequest
 from bystander.schemas.taxonomy import Scenario, ScenarioExample, Taxonomy
-from bystander.schemas.text_engine_configs import FakeTextConfig, LlamaCppTextConfig, OpenAiTextConfig
+from bystander.schemas.text_engine_configs import (
+    FakeTextConfig,
+    LlamaCppTextConfig,
+    OpenAiTextConfig,
+    VllmBatchTextConfig,
+    VllmTextConfig,
+)
 from bystander.schemas.text_tasks import NO, YES
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.fake_text import FakeTextEngine
 from bystander.tasks.engines.llama_cpp import LlamaCppTextEngine
 from bystander.tasks.engines.openai_text import OpenAiTextEngine
 from bystander.tasks.engines.playbook import PlaybookTextEngine
+from bystander.tasks.engines.vllm_batch_text import VllmBatchTextEngine
+from bystander.tasks.engines.vllm_text import VllmTextEngine
 
 WRITTEN = {
     "type": "object",
@@ -33,10 +45,11 @@ WRITTEN = {
 
 @dataclass(frozen=True)
 class Case:
-    """An engine, and whether it answers a request exactly alike whatever else is in flight."""
+    """An engine, whether it answers a request exactly alike whatever else is in flight, and requests of any length."""
 
     engine: TextEngine
     exact: bool = True
+    takes_any_length: bool = False
 
 
 def make_writing_request(request: str = "set a timer for ten minutes", seed: int = 3) -> TextRequest:
@@ -77,48 +90,91 @@ def make_batch() -> list[TextRequest]:
     ]
 
 
-def _open_fake() -> Iterator[Case]:
+def _open_fake(_folder: Path) -> Iterator[Case]:
     scenario = Scenario(
         key="endorsement",
         category="agreement",
         definition="Somebody nearby approves of the request.",
         examples=(ScenarioExample(primary="Play jazz.", third_party="Good idea."),),
     )
-    yield Case(FakeTextEngine(FakeTextConfig(), taxonomy=Taxonomy(name="t", scenarios=(scenario,))))
+    yield Case(
+        FakeTextEngine(FakeTextConfig(), taxonomy=Taxonomy(name="t", scenarios=(scenario,))), takes_any_length=True
+    )
 
 
-def _open_playbook() -> Iterator[Case]:
+def _open_playbook(_folder: Path) -> Iterator[Case]:
     yield Case(PlaybookTextEngine())
 
 
-def _open_openai() -> Iterator[Case]:
+def _open_openai(_folder: Path) -> Iterator[Case]:
     with serve_script(answer_well) as server:
         engine = OpenAiTextEngine(OpenAiTextConfig(base_url=server.base_url, model="m", max_in_flight=3))
-        yield Case(engine)
+        yield Case(engine, takes_any_length=True)
         engine.close()
 
 
-def _open_llama_cpp() -> Iterator[Case]:
+def _open_two_addresses(_folder: Path) -> Iterator[Case]:
+    with serve_script(answer_well) as one, serve_script(answer_well) as two:
+        addresses = (one.base_url, two.base_url)
+        engine = OpenAiTextEngine(OpenAiTextConfig(base_url=addresses, model="m", max_in_flight=2))
+        yield Case(engine, takes_any_length=True)
+        engine.close()
+
+
+def _open_vllm(folder: Path) -> Iterator[Case]:
+    command = (sys.executable, str(Path(__file__).with_name("small_vllm.py")))
+    engine = VllmTextEngine(VllmTextConfig(model="tiny", command=command, replicas=2, log_folder=str(folder)))
+    yield Case(engine, takes_any_length=True)
+    engine.close()
+
+
+def _open_real_vllm(folder: Path) -> Iterator[Case]:
+    engine = VllmTextEngine(make_real_config(make_tiny_model(folder / "tiny")))
+    yield Case(engine, exact=False)
+    engine.close()
+
+
+def _open_vllm_batch(_folder: Path) -> Iterator[Case]:
+    program = (sys.executable, fake_vllm.__file__)
+    engine = VllmBatchTextEngine(VllmBatchTextConfig(model="m", command=program))
+    yield Case(engine, takes_any_length=True)
+    engine.close()
+
+
+def _open_llama_cpp(_folder: Path) -> Iterator[Case]:
     config = LlamaCppTextConfig(model="smollm2-135m-instruct-q4_1", slots=2, context_tokens=512)
     engine = LlamaCppTextEngine(config, ModelStore().resolve)
     yield Case(engine, exact=False)
     engine.close()
 
 
-_OPENERS: dict[str, Callable[[], Iterator[Case]]] = {
+_OPENERS: dict[str, Callable[[Path], Iterator[Case]]] = {
     "fake": _open_fake,
     "playbook": _open_playbook,
     "openai": _open_openai,
+    "two_addresses": _open_two_addresses,
+    "vllm": _open_vllm,
+    "vllm_batch": _open_vllm_batch,
+    "real_vllm": _open_real_vllm,
     "llama_cpp": _open_llama_cpp,
 }
 
 
 @pytest.fixture(
     scope="module",
-    params=["fake", "playbook", "openai", pytest.param("llama_cpp", marks=pytest.mark.models)],
+    params=[
+        "fake",
+        "playbook",
+        "openai",
+        "two_addresses",
+        "vllm",
+        "vllm_batch",
+        pytest.param("llama_cpp", marks=pytest.mark.models),
+        pytest.param("real_vllm", marks=[pytest.mark.vllm, pytest.mark.timeout(1200), NEEDS_VLLM]),
+    ],
 )
-def case(request: pytest.FixtureRequest) -> Iterator[Case]:
-    yield from _OPENERS[request.param]()
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
+    yield from _OPENERS[request.param](tmp_path_factory.mktemp("engine"))
 
 
 def _check_fits(request: TextRequest, reply: TextReply | RowFault) -> None:
@@ -202,7 +258,7 @@ def test_two_threads_at_once(case):
 
 
 def test_a_failing_request_fails_alone(case):
-    if not isinstance(case.engine, OpenAiTextEngine | FakeTextEngine):
+    if not case.takes_any_length:
         huge = replace(make_writing_request("play " + "very " * 3000 + "loud music"), seed=1)
     else:
         pytest.skip("takes a request of any length")

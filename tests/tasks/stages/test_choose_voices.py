@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from bystander.schemas.config import load_config
@@ -13,17 +14,45 @@ from bystander.schemas.tpi import SCORED, VOICED
 from bystander.schemas.tpi_params import ChooseVoices
 from bystander.tasks.engines.kokoro_styles import load_styles
 from bystander.tasks.stages.choose_voices import STAGE, check_voices
+from bystander.tasks.stages.voice_pairs import PairTable
+from bystander.tasks.stages.voice_sides import find_held_out
 from scripted_engines import TonesInOrder, make_context
 from tpi_rows import make_rows
 
 NAMES = ("ann", "bob", "cat", "dan", "eve")
 
+GOLDEN = {
+    "held_out": [
+        ("am_fenrir", "am_onyx"),
+        ("af_nova", "bf_emma"),
+        ("bf_isabella", "am_echo"),
+        ("am_fenrir", "am_santa"),
+    ],
+    "rest": [
+        ("am_fenrir", "am_michael"),
+        ("af_nova", "bf_isabella"),
+        ("bf_isabella", "af_sky"),
+        ("am_fenrir", "bf_emma"),
+    ],
+}
 
-def choose(n_rows, names=NAMES, seed=1, rows=None, languages=None, taken=frozenset(), **params):
-    voices = [Voice(name, (languages or {}).get(name, "en-us")) for name in names]
+
+def choose(
+    n_rows,
+    names=NAMES,
+    seed=1,
+    rows=None,
+    languages=None,
+    taken=frozenset(),
+    taken_voices=frozenset(),
+    angles=None,
+    **params,
+):
+    embedded = {name: np.array([np.cos(x), np.sin(x)], "<f4").tobytes() for name, x in (angles or {}).items()}
+    voices = [Voice(name, (languages or {}).get(name, "en-us"), embedding=embedded.get(name, b"")) for name in names]
     table = make_rows(SCORED, rows or [{}] * n_rows)
     context = make_context(ChooseVoices(**params), seed, speech=TonesInOrder(voices=voices))
-    return STAGE(table, replace(context, exclusions=NoExclusions(pairs=taken)))
+    return STAGE(table, replace(context, exclusions=NoExclusions(pairs=taken, voices=taken_voices)))
 
 
 def list_pairs(output):
@@ -162,3 +191,73 @@ def test_pairs_of_other_builds_are_never_drawn():
     voices = [Voice(name, "en-us") for name in NAMES]
     with pytest.raises(ConfigError, match="use every pair"):
         check_voices(voices, ChooseVoices(), ["en"], NoExclusions(pairs=everything))
+
+
+MANY = tuple(f"voice-{i:03d}" for i in range(400))
+
+
+def test_held_out_voices_occur_on_one_side_only():
+    sides = {
+        use: {voice for pair in list_pairs(choose(1500, MANY, use=use, hold_out_by="voice")) for voice in pair}
+        for use in ("rest", "held_out")
+    }
+    assert not sides["rest"] & sides["held_out"]
+    assert sides["rest"] | sides["held_out"] == set(MANY)
+    assert 70 < len(sides["held_out"]) < 130  # 100; sd 9
+    everything = {voice for pair in list_pairs(choose(1500, MANY, hold_out_by="voice")) for voice in pair}
+    assert len(everything) == len(MANY)
+
+
+def test_voices_of_other_builds_are_not_drawn_where_voices_are_held_out():
+    taken = frozenset(NAMES[:2])
+    pairs = list_pairs(choose(200, taken_voices=taken, hold_out_by="voice"))
+    assert {voice for pair in pairs for voice in pair} == set(NAMES[2:])
+    assert {voice for pair in list_pairs(choose(200, taken_voices=taken)) for voice in pair} == set(NAMES)
+    with pytest.raises(ConfigError, match="use all but one voice of 5 voices"):
+        choose(1, taken_voices=frozenset(NAMES[:4]), hold_out_by="voice")
+
+
+def test_a_side_with_one_voice_is_said():
+    with pytest.raises(ConfigError, match=r"no pair to draw of the voices to use \('held_out' at hold_out 0\)"):
+        choose(1, use="held_out", hold_out=0.0, hold_out_by="voice")
+
+
+def test_voices_that_sound_alike_are_never_paired():
+    angles = {"ann": 0.0, "bob": 0.1, "cat": 0.5, "dan": 1.5, "eve": 3.0}
+    output = choose(400, angles=angles, avoid_similar=0.9)  # cosines: ann bob .995, bob cat .92, ann cat .878
+    pairs = {frozenset(pair) for pair in list_pairs(output)}
+    assert len(pairs) == 8
+    assert not pairs & {frozenset(("ann", "bob")), frozenset(("bob", "cat"))}
+
+
+def test_voices_without_embedding_cannot_be_told_apart():
+    with pytest.raises(ConfigError, match=r"avoid_similar: the speech engine states no speaker embedding of cat, dan"):
+        choose(1, angles={"ann": 0.0, "bob": 1.0, "eve": 2.0}, avoid_similar=0.9)
+
+
+def test_many_voices_are_balanced_too():
+    pairs = list_pairs(choose(12_000, MANY, use="held_out"))
+    assert {frozenset(pair) for pair in pairs} <= {
+        frozenset((MANY[i], MANY[j])) for i, j in zip(*np.nonzero(find_held_out(MANY, 0.25)), strict=True) if i != j
+    }
+    for role in (0, 1):
+        counts = np.array([Counter(pair[role] for pair in pairs)[name] for name in MANY])
+        # 30 each. Chi-squared of 399 degrees of freedom: mean 399, sd 28.
+        assert 285 < ((counts - 30) ** 2 / 30).sum() < 515
+
+
+def test_the_scale_of_many_voices_balances_both_roles():
+    voices = [Voice(name, "en") for name in MANY]
+    avoid = tuple((MANY[0], name) for name in MANY[1:300])
+    table = PairTable.build(voices, ChooseVoices(avoid_pairs=avoid, use="rest"))
+    weights = table._weights * table._scale
+    chances = weights / weights.sum(axis=1, keepdims=True)
+    assert np.allclose(chances.sum(axis=0), 1, atol=1e-9)
+
+
+def test_what_was_drawn_for_small_banks_is_drawn_still():
+    """Golden values: a build of the embedded voices must not change when large banks do."""
+    names, avoided = load_styles().voices, load_config("laptop").stages.choose_voices.avoid_pairs
+    rows = [{"id": f"row-{i}"} for i in range(4)]
+    found = {use: list_pairs(choose(0, names, 7, rows, avoid_pairs=avoided, use=use)) for use in ("rest", "held_out")}
+    assert found == GOLDEN

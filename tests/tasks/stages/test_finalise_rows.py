@@ -12,7 +12,7 @@ def make_track(speaker, recognised, wer, attempts):
     return {
         "speaker": speaker, "voice": "v", "text": "t", "audio": b"flac", "sampling_rate": 24000, "duration_s": 1.0,
         "level_dbfs": -20.0, "recognised": recognised, "wer_raw": wer + 0.5, "wer": wer, "attempts": attempts,
-        "tts_seed": 1,
+        "recognition_temperature": wer / 2, "tts_seed": 1,
     }  # fmt: skip
 
 
@@ -54,6 +54,8 @@ def test_tracks_labels_and_twins():
     assert (pair["primary_recognised"], pair["third_party_recognised"]) == ("stop it", "do not")
     assert (pair["primary_wer_raw"], pair["primary_wer"], pair["third_party_wer"]) == (0.5, 0.0, 0.1)
     assert (pair["primary_attempts"], pair["third_party_attempts"]) == (1, 3)
+    assert [pair[f"{who}_recognition_temperature"] for who in ("primary", "third_party")] == [0.0, 0.05]
+    assert (alone["primary_recognition_temperature"], alone["third_party_recognition_temperature"]) == (0.1, None)
     assert (pair["label"], pair["kind"], pair["twin_id"]) == ("ignorable", "k", "neg-1")
     assert (alone["label"], alone["kind"], alone["twin_id"]) == ("hard_negative", None, "row-1")
     assert alone["primary_recognised"] == "stop it do not"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bystander.schemas.engines import RowFault
+from bystander.schemas.engines import RecognitionReply, RowFault
 from bystander.schemas.identity import derive_seed
 from bystander.schemas.tpi import SYNTHESISED, VOICED
 from bystander.schemas.tpi_params import SynthesiseSpeech
@@ -140,6 +140,21 @@ def test_accepts_a_word_error_rate_up_to_the_threshold_and_stores_both():
     assert track["recognised"] == "No wait cheese"
     assert track["wer"] == pytest.approx(1 / 3)
     assert track["wer_raw"] == pytest.approx(2 / 3)
+
+
+def test_keeps_the_temperature_at_which_it_was_heard():
+    output, _, _ = run(answers={THIRD: [RecognitionReply(THIRD, -1.2, 0.1, temperature=0.4)]})
+    assert [t["recognition_temperature"] for t in output.kept["tracks"][0].as_py()] == [None, 0.4]
+
+
+def test_says_which_words_the_recogniser_took_for_made_up():
+    made_up = RecognitionReply("", -1.5, 0.9, 0.0, withheld="Thank you for watching.", withheld_as="phantom_phrase")
+    output, _, _ = run(answers={THIRD: [made_up]}, max_attempts=1)
+    (rejected,) = output.rejected.to_pylist()
+    assert (rejected["reject_reason"], rejected["raw_output"]) == ("nothing_recognised", "Thank you for watching.")
+    assert rejected["reject_detail"].endswith(
+        "the recogniser found no words; it took 'Thank you for watching.' for made up (phantom_phrase)"
+    )
 
 
 def test_takes_a_number_in_digits_for_its_words():

@@ -209,7 +209,10 @@ class CachedSpeechEngine(_CachedEngine[SpeechEngine, SpeechRequest, SpeechReply]
 
 
 class CachedRecogniser(_CachedEngine[Recogniser, RecognitionRequest, RecognitionReply]):
-    """A `Recogniser` over another and a cache; audio is known by a hash of its samples."""
+    """A `Recogniser` over another and a cache; audio is known by a hash of its samples.
+
+    Replies that were kept before temperatures were are those of engines that decoded at temperature 0 alone.
+    """
 
     kind = "recognition"
 
@@ -226,7 +229,10 @@ class CachedRecogniser(_CachedEngine[Recogniser, RecognitionRequest, Recognition
         return _encode_fields(reply)
 
     def _decode(self, data: bytes) -> RecognitionReply:
-        return _decode_fields(RecognitionReply, data)
+        reply = _decode_fields(RecognitionReply, data)
+        if reply.temperature is None and reply.mean_logprob is not None and b'"temperature"' not in data:
+            return dataclasses.replace(reply, temperature=0.0)
+        return reply
 
 
 class CachedCandidate(_CachedEngine[CandidateEngine, AnswerRequest, AnswerReply]):

@@ -19,6 +19,7 @@ _LEAST_SHARE = 1e-3
 """Share of all probability that the options must have together. A reasoning model puts nearly all on the token that
 opens its thinking; what is left says nothing about the answer."""
 _WHITE_SPACE_LOOP = re.compile(r"\s{40,}")
+_OPENING = "<think>"
 _THINKING = re.compile(r"^\s*(?:<think>)?(.*?)</think>", re.DOTALL)
 _FENCE = re.compile(r"^```[A-Za-z]*\s*\n(.*?)\n?\s*```$", re.DOTALL)
 
@@ -26,20 +27,32 @@ _FENCE = re.compile(r"^```[A-Za-z]*\s*\n(.*?)\n?\s*```$", re.DOTALL)
 def split_thinking(content: str) -> tuple[str, str | None]:
     """Return (answer, thinking) of a reasoning model's text; thinking is None where there is none.
 
-    Chat templates may put the opening tag into the prompt, so a closing tag alone counts too. Thinking that never ends
+    Chat templates may put the opening tag into the prompt, so a closing tag alone counts too, unless the whole text is
+    JSON, in which it stands in a string. Several thoughts one after the other are joined. Thinking that never ends
     leaves an empty answer.
     """
-    closed = _THINKING.match(content)
-    if closed:
-        return content[closed.end() :].strip(), closed.group(1).strip()
-    if content.lstrip().startswith("<think>"):
-        return "", content.lstrip().removeprefix("<think>").strip()
-    return content.strip(), None
+    thoughts: list[str] = []
+    rest = content
+    while True:
+        opened = rest.lstrip().startswith(_OPENING)
+        closed = _THINKING.match(rest)
+        if closed is None and opened:
+            thoughts.append(rest.lstrip().removeprefix(_OPENING).strip())
+            rest = ""
+        if closed is None or not (opened or (not thoughts and not _is_json(rest))):
+            break
+        thoughts.append(closed.group(1).strip())
+        rest = rest[closed.end() :]
+    return rest.strip(), "\n".join(thoughts).strip() if thoughts else None
 
 
 def loops_white_space(content: str) -> bool:
-    """Tell whether the text holds a run of white space that no answer needs: guided decoding gone astray."""
-    return _WHITE_SPACE_LOOP.search(content) is not None
+    """Tell whether the answer in a text holds a run of white space that it does not need: guided decoding gone astray.
+
+    Thoughts are not looked at: they may hold tables and code.
+    """
+    answer = content[closed.end() :] if (closed := _THINKING.match(content)) else content
+    return not answer.lstrip().startswith(_OPENING) and _WHITE_SPACE_LOOP.search(answer) is not None
 
 
 def read_json(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,6 +124,14 @@ def build_answer_schema(options: Sequence[str]) -> dict[str, Any]:
         "required": ["answer"],
         "additionalProperties": False,
     }
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, strict=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _begins(token: str, option: str) -> bool:

@@ -33,6 +33,7 @@ from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.recogniser_configs import FakeRecogniserConfig, FakeVerifierConfig
 from bystander.schemas.speech_engine_configs import FakeSpeechConfig
 from bystander.tasks.engines.engine_audio import measure_peak_level
+from bystander.tasks.engines.simulated_slots import SimulatedSlots
 from bystander.tasks.texts.turn_words import find_turn_words
 
 SAMPLING_RATE = 24000
@@ -72,12 +73,14 @@ def flaw_by_seed(flaw: SpeechFlaw, every: int) -> Callable[[SpeechRequest], Spee
 
 
 class FakeSpeechEngine:
-    """Speaks in code, instantly. `flaw_of` says which requests come out spoiled, and how; for tests."""
+    """Speaks in code, instantly or in the time configured. `flaw_of` says which requests come out spoiled, and how; for
+    tests. `slots` are its workers, which know when they were busy."""
 
     def __init__(
         self, config: FakeSpeechConfig, flaw_of: Callable[[SpeechRequest], SpeechFlaw | None] | None = None
     ) -> None:
         self._config = config
+        self.slots = SimulatedSlots(config.workers)
         self._flaw_of = flaw_of
         self._voices = tuple(f"fake_{index:02d}" for index in range(config.voices))
         self._languages = tuple(config.languages[i // 2 % len(config.languages)] for i in range(config.voices))
@@ -107,16 +110,18 @@ class FakeSpeechEngine:
         for request in requests:
             if request.voice not in self._voices:
                 raise EngineSetupError(f"the fake has no voice {request.voice!r}; it has {', '.join(self._voices)}")
-        replies: list[SpeechReply | RowFault] = []
-        for index, request in enumerate(requests):
-            reply = self._speak(request)
-            replies.append(reply)
+
+        def speak(index: int) -> SpeechReply | RowFault:
+            reply = self._speak(requests[index])
             if on_reply is not None and isinstance(reply, SpeechReply):
                 on_reply(index, reply)
-        return replies
+            return reply
+
+        return self.slots.run_batch(speak, len(requests), self._config.seconds_per_clip)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """End all waiting."""
+        self.slots.close()
 
     def _speak(self, request: SpeechRequest) -> SpeechReply | RowFault:
         text = request.text.strip()
@@ -143,10 +148,11 @@ class FakeSpeechEngine:
 
 
 class FakeRecogniser:
-    """Reads the text out of fake speech. Other sound has no text."""
+    """Reads the text out of fake speech. Other sound has no text. `slots` are its workers."""
 
     def __init__(self, config: FakeRecogniserConfig) -> None:
         self._config = config
+        self.slots = SimulatedSlots(config.workers)
 
     @property
     def identity(self) -> EngineIdentity:
@@ -156,16 +162,18 @@ class FakeRecogniser:
         self, requests: Sequence[RecognitionRequest], on_reply: Callable[[int, RecognitionReply], None] | None = None
     ) -> list[RecognitionReply | RowFault]:
         """Transcribe the requests. Row faults: `empty_audio`, `non_finite_audio`."""
-        replies: list[RecognitionReply | RowFault] = []
-        for index, request in enumerate(requests):
-            reply = self._listen(request)
-            replies.append(reply)
+
+        def listen(index: int) -> RecognitionReply | RowFault:
+            reply = self._listen(requests[index])
             if on_reply is not None and isinstance(reply, RecognitionReply):
                 on_reply(index, reply)
-        return replies
+            return reply
+
+        return self.slots.run_batch(listen, len(requests), self._config.seconds_per_clip)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """End all waiting."""
+        self.slots.close()
 
     def _listen(self, request: RecognitionRequest) -> RecognitionReply | RowFault:
         if len(request.samples) == 0:

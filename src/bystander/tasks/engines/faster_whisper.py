@@ -1,7 +1,7 @@
 """Whisper through faster-whisper and CTranslate2, set up so that the same audio always gives the same text.
 
-Temperature 0 alone (no fallback to sampling), no timestamps, no text carried over from one window to the next, no
-voice activity detection: what is asked is what is heard. Each clip is decoded by one thread.
+No timestamps, no text carried over from one window to the next, no voice activity detection: what is asked is what is
+heard. By default it decodes at temperature 0 alone, one clip a thread, which is best on a CPU; in batches, on GPUs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ import numpy as np
 from bystander.schemas.engines import EngineIdentity, RecognitionReply, RecognitionRequest, RowFault
 from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.recogniser_configs import FasterWhisperConfig
-from bystander.tasks.engines.engine_audio import convert_rate, measure_peak_level
+from bystander.tasks.engines.hallucination_guards import SILENCE_DBFS, guard_reply
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
-
-SAMPLING_RATE = 16000
-SILENCE_DBFS = -55.0
-"""Audio whose loudest 50 ms lie below this has no text: Whisper would make one up ("Thank you for watching.")."""
+from bystander.tasks.engines.recognition_input import WhisperClip, plan_batches, prepare_clip
+from bystander.tasks.engines.whisper_settings import describe_rules
 
 
 class FasterWhisperRecogniser:
-    """Recognises speech with a CTranslate2 Whisper model; `workers` clips at once, one thread each."""
+    """Recognises speech with a CTranslate2 Whisper model; `workers` clips or batches at once on each device."""
 
     def __init__(self, config: FasterWhisperConfig, resolve_model: ResolveModel) -> None:
         """Find the model; it is opened by the first call.
@@ -36,7 +34,7 @@ class FasterWhisperRecogniser:
         """
         self._config = config
         self._path = resolve_model(config.model)
-        self._pool = ThreadPoolExecutor(config.workers, thread_name_prefix="whisper")
+        self._pool = ThreadPoolExecutor(config.workers * len(config.device_index), thread_name_prefix="whisper")
         self._lock = threading.Lock()
         self._model: Any = None
         self._identity = EngineIdentity(
@@ -48,7 +46,7 @@ class FasterWhisperRecogniser:
                 ("beam_size", str(config.beam_size)),
                 ("compute_type", config.compute_type),
                 ("silence_dbfs", f"{SILENCE_DBFS:g}"),
-                ("temperature", "0"),
+                *describe_rules(config.fallback, config.guards),
             ),
         )
 
@@ -59,7 +57,7 @@ class FasterWhisperRecogniser:
     def recognise(
         self, requests: Sequence[RecognitionRequest], on_reply: Callable[[int, RecognitionReply], None] | None = None
     ) -> list[RecognitionReply | RowFault]:
-        """Transcribe the requests.
+        """Transcribe the requests. With guards, a text that is taken for made up is withheld: see `RecognitionReply`.
 
         Row faults: `empty_audio` (no samples), `non_finite_audio`, `unsupported_language`.
 
@@ -68,15 +66,32 @@ class FasterWhisperRecogniser:
             EngineError: the model failed.
         """
         self._open()
+        outcomes: dict[int, RecognitionReply | RowFault] = {}
 
-        def listen(item: tuple[int, RecognitionRequest]) -> RecognitionReply | RowFault:
-            index, request = item
-            reply = self._listen(request)
-            if on_reply is not None and isinstance(reply, RecognitionReply):
-                on_reply(index, reply)
-            return reply
+        def deliver(index: int, outcome: RecognitionReply | RowFault) -> None:
+            outcomes[index] = outcome
+            if on_reply is not None and isinstance(outcome, RecognitionReply):
+                on_reply(index, outcome)
 
-        return list(self._pool.map(listen, enumerate(requests)))
+        def prepare(request: RecognitionRequest) -> WhisperClip | RecognitionReply | RowFault:
+            return prepare_clip(
+                request, self._config.model, self._model.model.is_multilingual, self._model.supported_languages
+            )
+
+        clips: dict[int, WhisperClip] = {}
+        for index, prepared in enumerate(self._pool.map(prepare, requests)):
+            if isinstance(prepared, WhisperClip):
+                clips[index] = prepared
+            else:
+                deliver(index, prepared)
+
+        def hear(batch: Sequence[int]) -> None:
+            for index, reply in zip(batch, self._hear([clips[index] for index in batch]), strict=True):
+                deliver(index, reply)
+
+        for _ in self._pool.map(hear, plan_batches(clips, self._config.batch_size)):
+            pass
+        return [outcomes[index] for index in range(len(requests))]
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -86,52 +101,60 @@ class FasterWhisperRecogniser:
         with self._lock:
             if self._model is not None:
                 return
-            self._model = open_whisper(self._path, self._config.compute_type, self._config.workers)
+            self._model = open_whisper(
+                self._path,
+                self._config.compute_type,
+                self._config.workers,
+                self._config.device,
+                self._config.device_index,
+            )
 
-    def _listen(self, request: RecognitionRequest) -> RecognitionReply | RowFault:
-        if len(request.samples) == 0:
-            return RowFault("empty_audio", "the clip has no samples")
-        if not np.isfinite(request.samples).all():
-            return RowFault("non_finite_audio", "the clip has samples that are no numbers")
-        language = request.language.split("-")[0]
-        if language != "en" and not self._model.model.is_multilingual:
-            return RowFault(
-                "unsupported_language",
-                f"{self._config.model} hears en only, not {language}; set the recogniser's model to a multilingual one "
-                "such as whisper-base-ct2",
-            )
-        if language not in self._model.supported_languages:
-            return RowFault("unsupported_language", f"{self._config.model} does not know the language {language!r}")
-        if measure_peak_level(request.samples, request.sampling_rate) < SILENCE_DBFS:
-            return RecognitionReply("")
-        audio = convert_rate(request.samples, request.sampling_rate, SAMPLING_RATE)
+    def _hear(self, clips: Sequence[WhisperClip]) -> list[RecognitionReply]:
+        config = self._config
         try:
-            found, _ = self._model.transcribe(
-                audio,
-                language=language,
-                beam_size=self._config.beam_size,
-                temperature=0.0,
-                condition_on_previous_text=False,
-                without_timestamps=True,
-                vad_filter=False,
-            )
-            segments = list(found)
-        except Exception as exc:  # see _open
-            raise EngineError(f"Whisper failed on a clip of {len(audio) / SAMPLING_RATE:.1f} s ({exc})") from exc
+            if config.batch_size == 1 and config.fallback is None:
+                heard = [self._transcribe(clip) for clip in clips]
+            else:
+                from bystander.tasks.engines.ct2_whisper_decoding import decode_clips
+
+                heard = decode_clips(self._model, clips, config.beam_size, config.batch_size, config.fallback)
+        except Exception as exc:  # see open_whisper
+            seconds = sum(clip.heard.duration_s for clip in clips)
+            raise EngineError(f"Whisper failed on {len(clips)} clips of {seconds:.1f} s together ({exc})") from exc
+        return [
+            guard_reply(reply, clip.heard, config.guards, repetition)
+            for clip, (reply, repetition) in zip(clips, heard, strict=True)
+        ]
+
+    def _transcribe(self, clip: WhisperClip) -> tuple[RecognitionReply, float]:
+        found, _ = self._model.transcribe(
+            clip.audio,
+            language=clip.language,
+            beam_size=self._config.beam_size,
+            temperature=0.0,
+            condition_on_previous_text=False,
+            without_timestamps=True,
+            vad_filter=False,
+        )
+        segments = list(found)
         if not segments:
-            return RecognitionReply("", no_speech_prob=1.0)
-        return RecognitionReply(
+            return RecognitionReply("", no_speech_prob=1.0), 0.0
+        reply = RecognitionReply(
             text="".join(segment.text for segment in segments).strip(),
             mean_logprob=float(np.mean([segment.avg_logprob for segment in segments])),
             no_speech_prob=float(max(segment.no_speech_prob for segment in segments)),
+            temperature=0.0,
         )
+        return reply, float(max(segment.compression_ratio for segment in segments))
 
 
-def open_whisper(path: Path, compute_type: str, workers: int) -> Any:
-    """Return a `faster_whisper.WhisperModel` on the CPU that decodes `workers` clips at once, one thread each.
+def open_whisper(
+    path: Path, compute_type: str, workers: int, device: str = "cpu", device_index: Sequence[int] = (0,)
+) -> Any:
+    """Return a `faster_whisper.WhisperModel` that decodes `workers` clips at once a device; on the CPU, a thread each.
 
     Raises:
-        EngineSetupError: faster-whisper is missing or the model cannot be opened.
+        EngineSetupError: faster-whisper is missing, or the model or a device cannot be opened.
     """
     try:
         from faster_whisper import WhisperModel
@@ -140,11 +163,13 @@ def open_whisper(path: Path, compute_type: str, workers: int) -> Any:
     try:
         return WhisperModel(
             str(path),
-            device="cpu",
+            device=device,
+            device_index=list(device_index) if len(device_index) > 1 else device_index[0],
             compute_type=compute_type,
             cpu_threads=1,
             num_workers=workers,
             local_files_only=True,
         )
     except Exception as exc:  # CTranslate2 raises RuntimeError or ValueError, tokenizers a bare Exception
-        raise EngineSetupError(f"{path}: cannot be opened as a Whisper model ({exc})") from exc
+        place = f" on {device}" if device != "cpu" else ""
+        raise EngineSetupError(f"{path}: cannot be opened as a Whisper model{place} ({exc})") from exc

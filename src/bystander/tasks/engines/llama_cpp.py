@@ -134,6 +134,7 @@ class LlamaCppTextEngine:
                     ),
                     identity=self._identity,
                     use_proxies=False,
+                    check_models=False,
                 )
             return self._client
 

@@ -23,12 +23,13 @@ from bystander.schemas.sid_engine_configs import MfaAlignerConfig
 from bystander.tasks.engines.alignment_input import find_unalignable, shift_words
 from bystander.tasks.engines.engine_audio import convert_rate, encode_wav
 from bystander.tasks.engines.found_words import SILENCES, FoundWord, fold_label, join_found
+from bystander.tasks.engines.mfa_models import ModelKind, find_model, locate_root
 from bystander.tasks.engines.mfa_program import align_corpus, find_version
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
 
 SAMPLING_RATE = 16000
 _SLACK_S = 0.015  # MFA's frames are 10 ms
-_RULES = "1"  # raise when the texts that MFA is given, or the way back from its words, change
+_RULES = "2"  # raise when the texts that MFA is given, or the way back from its words, change
 _NOT_SPOKEN = re.compile(r"[^\w'-]")
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\uff07": "'", "`": "'"})
 
@@ -41,23 +42,34 @@ class MfaAligner:
         config: MfaAlignerConfig,
         resolve_model: ResolveModel | None = None,  # noqa: ARG002 - all aligners are built alike
     ) -> None:
-        """Find the program.
+        """Find the program and its models.
 
         Raises:
-            EngineSetupError: it is missing or cannot run, or a language has a dictionary or an acoustic model only.
+            EngineSetupError: the program is missing, cannot run or is too old; a model is missing; or a language has a
+                dictionary or an acoustic model only.
         """
         alone = set(config.dictionary) ^ set(config.acoustic)
         if alone or not config.dictionary:
             missing = ", ".join(sorted(alone)) or "any language"
             raise EngineSetupError(f"mfa: {missing} needs both a dictionary and an acoustic model")
         self._config = config
-        models = [config.dictionary, config.acoustic, config.g2p]
+        root = locate_root(config.root_dir)
+        asked: dict[ModelKind, dict[str, str]] = {
+            "dictionary": config.dictionary,
+            "acoustic": config.acoustic,
+            "g2p": config.g2p,
+        }
+        version = find_version(config)
+        self._models: dict[ModelKind, dict[str, Path]] = {
+            kind: {language: find_model(kind, name, root) for language, name in sorted(names.items())}
+            for kind, names in asked.items()
+        }
         self._identity = EngineIdentity(
             kind="aligner",
             name="mfa",
-            model=", ".join(f"{language}: {name}" for language, name in sorted(config.acoustic.items())),
+            model=", ".join(f"{language}: {path.stem}" for language, path in self._models["acoustic"].items()),
             revision=digest_json(
-                [find_version(config), [[k, name, _hash_model(name)] for m in models for k, name in sorted(m.items())]]
+                [version, [[k, read_revision("", path)] for m in self._models.values() for k, path in m.items()]]
             ),
             settings=(
                 ("beam", str(config.beam)),
@@ -121,7 +133,14 @@ class MfaAligner:
                 audio = convert_rate(request.samples, request.sampling_rate, SAMPLING_RATE)
                 (corpus / f"{number:06d}.wav").write_bytes(encode_wav(audio, SAMPLING_RATE))
                 (corpus / f"{number:06d}.lab").write_text(write_text(request.words), "utf-8")
-            align_corpus(self._config, language, corpus, output, scratch)
+            g2p = self._models["g2p"].get(language)
+            align_corpus(
+                self._config,
+                str(self._models["dictionary"][language]),
+                str(self._models["acoustic"][language]),
+                None if g2p is None else str(g2p),
+                (corpus, output, scratch),
+            )
             return [
                 self._read(request, sorted(output.rglob(f"{number:06d}.json")))
                 for number, request in enumerate(requests)
@@ -174,9 +193,3 @@ def _find_tier(grid: Any, kind: str) -> Any:
     # With several speakers a tier is named after its speaker too: "ann - words".
     name = next((name for name in grid.tierNames if name == kind or name.endswith(f" - {kind}")), None)
     return None if name is None else grid.getTier(name).entries
-
-
-def _hash_model(name: str) -> str | None:
-    """Return the digest of a model that is a file; the version of one that MFA keeps itself is its name's affair."""
-    path = Path(name)
-    return read_revision("", path) if path.exists() else None

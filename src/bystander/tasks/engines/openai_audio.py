@@ -12,14 +12,14 @@ from bystander.schemas.engines import AnswerReply, AnswerRequest, EngineIdentity
 from bystander.schemas.identity import digest_json
 from bystander.tasks.engines.chat_reply import split_thinking
 from bystander.tasks.engines.engine_audio import convert_rate, encode_wav
-from bystander.tasks.engines.openai_client import ChatClient, run_together
+from bystander.tasks.engines.openai_client import ChatClient, Slot, run_together
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
 
 OnReply = Callable[[int, AnswerReply], None]
 
-_READING_VERSION = "1"
+_READING_VERSION = "2"
 """Part of the identity: raised when the same clip would be sent, or the same answer read, in another way."""
 
 
@@ -79,8 +79,9 @@ class OpenAiAudioCandidate:
         replies: dict[int, AnswerReply | RowFault] = {}
 
         async def answer_one(index: int) -> None:
-            async with self._client.in_flight:  # before the clip is encoded: only so many are held at once
-                reply = await self._ask(requests[index])
+            home = self._client.pool.find_home(index, len(requests))
+            async with self._client.take_slot(home) as slot:  # before encoding: only so many clips are held at once
+                reply = await self._ask(slot, requests[index])
             replies[index] = reply
             if on_reply is not None and isinstance(reply, AnswerReply):
                 on_reply(index, reply)
@@ -88,7 +89,7 @@ class OpenAiAudioCandidate:
         await run_together([answer_one(index) for index in range(len(requests))])
         return [replies[index] for index in range(len(requests))]
 
-    async def _ask(self, request: AnswerRequest) -> AnswerReply | RowFault:
+    async def _ask(self, slot: Slot, request: AnswerRequest) -> AnswerReply | RowFault:
         config = self._config
         body: dict[str, Any] = {
             "messages": self._write_messages(request),
@@ -99,7 +100,7 @@ class OpenAiAudioCandidate:
             body["modalities"] = ["text"]
         if config.extra_body:
             body["extra_body"] = dict(config.extra_body)
-        return await self._client.complete(_read_answer, seed=request.seed, **body)
+        return await self._client.complete(slot, _read_answer, seed=request.seed, **body)
 
     def _write_messages(self, request: AnswerRequest) -> list[dict[str, Any]]:
         config = self._config

@@ -22,8 +22,9 @@ from bystander.schemas.errors import EngineError
 from bystander.schemas.sid_engine_configs import RecogniserAlignerConfig
 from bystander.tasks.engines.alignment_input import find_unalignable, shift_words
 from bystander.tasks.engines.engine_audio import convert_rate
-from bystander.tasks.engines.faster_whisper import SAMPLING_RATE, open_whisper
+from bystander.tasks.engines.faster_whisper import open_whisper
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
+from bystander.tasks.engines.recognition_input import SAMPLING_RATE
 
 BIAS_S = 0.0
 """How late its starts lie (negative: early), subtracted from all its times; see `benchmarks/aligner_accuracy.py`."""

@@ -25,6 +25,7 @@ from bystander.schemas.recogniser_configs import (
     FakeVerifierConfig,
     FasterWhisperConfig,
     OnnxVerifierConfig,
+    OpenAiWhisperConfig,
     RecogniserConfig,
     VerifierConfig,
 )
@@ -46,24 +47,35 @@ from bystander.schemas.sid_engine_configs import (
     TaggerConfig,
     VadConfig,
 )
-from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig, SpeechEngineConfig
+from bystander.schemas.speech_engine_configs import (
+    ChatterboxSpeechConfig,
+    FakeSpeechConfig,
+    KokoroSpeechConfig,
+    SpeechEngineConfig,
+)
 from bystander.schemas.text_engine_configs import (
     FakeTextConfig,
     LlamaCppTextConfig,
     OpenAiTextConfig,
     PlaybookTextConfig,
     TextEngineConfig,
+    VllmBatchTextConfig,
+    VllmTextConfig,
 )
+from bystander.schemas.voice_bank import VoiceBank
 
 ResolveModel = Callable[[str], Path]
 """Maps a name of the model store, or a path, to a verified path on this machine."""
 
 _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     OpenAiTextConfig: ("openai_text", "OpenAiTextEngine"),
+    VllmTextConfig: ("vllm_text", "VllmTextEngine"),
+    VllmBatchTextConfig: ("vllm_batch_text", "VllmBatchTextEngine"),
     FakeTextConfig: ("fake_text", "FakeTextEngine"),
     KokoroSpeechConfig: ("kokoro", "KokoroSpeechEngine"),
     FakeSpeechConfig: ("fake_speech", "FakeSpeechEngine"),
     FasterWhisperConfig: ("faster_whisper", "FasterWhisperRecogniser"),
+    OpenAiWhisperConfig: ("openai_whisper", "OpenAiWhisperRecogniser"),
     FakeRecogniserConfig: ("fake_speech", "FakeRecogniser"),
     OnnxVerifierConfig: ("onnx_verifier", "OnnxSpeakerVerifier"),
     FakeVerifierConfig: ("fake_speech", "FakeVerifier"),
@@ -105,12 +117,23 @@ def open_text_engine(
     return cast(TextEngine, _open(config, resolve_model))
 
 
-def open_speech_engine(config: SpeechEngineConfig, resolve_model: ResolveModel) -> SpeechEngine:
-    """Open a speech engine.
+def open_speech_engine(
+    config: SpeechEngineConfig,
+    resolve_model: ResolveModel,
+    open_bank: Callable[[str], VoiceBank] | None = None,
+) -> SpeechEngine:
+    """Open a speech engine. `open_bank` opens the bank of voices at a place, for engines that imitate.
 
     Raises:
         EngineSetupError: a package, model file or setting is missing or wrong.
+        EngineUnavailableError: a worker that should run already cannot be reached.
+        InputError: there is no bank at its place, or it cannot be read.
     """
+    if isinstance(config, ChatterboxSpeechConfig):
+        if open_bank is None:
+            raise EngineSetupError(f"engine chatterbox: nothing here opens the voice bank {config.bank}")
+        adapter = _find_adapter("chatterbox_speech", "ChatterboxSpeechEngine")
+        return cast(SpeechEngine, adapter(config, open_bank(config.bank)))
     return cast(SpeechEngine, _open(config, resolve_model))
 
 

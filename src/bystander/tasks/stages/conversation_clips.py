@@ -31,6 +31,7 @@ from bystander.tasks.audio.speech_edges import find_sounding, find_speech_start
 from bystander.tasks.audio.trimming import fade_edges
 from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.metrics.wer import measure_wer
+from bystander.tasks.stages.recognition_faults import find_no_words
 from bystander.tasks.texts.turn_words import find_turn_words
 
 CLIP_REASONS = CHECK_REASONS | {
@@ -232,7 +233,7 @@ def _judge(line: Line, reply: RecognitionReply | RowFault, max_wer: float) -> Ro
     if isinstance(reply, RowFault):
         return _pass_on(reply, "recogniser_fault")
     if not normalise_text(reply.text, line.language):
-        return RowFault("nothing_recognised", "the recogniser found no words", reply.text)
+        return find_no_words(reply)
     rate = measure_wer(line.text, reply.text, line.language).normalised
     if rate > max_wer:
         return RowFault("misrecognised", f"recognised as {reply.text!r}, word error rate {rate:.2f}", reply.text)

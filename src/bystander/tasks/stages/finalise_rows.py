@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from bystander.schemas.errors import StageContractError
 from bystander.schemas.tpi import CHECKED, FINAL, HARD_NEGATIVE_LABEL
 
-_TRACK_COLUMNS = ("recognised", "wer_raw", "wer", "attempts")
+_TRACK_COLUMNS = ("recognised", "wer_raw", "wer", "recognition_temperature", "attempts")
 
 
 def finalise_rows(

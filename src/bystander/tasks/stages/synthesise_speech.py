@@ -28,6 +28,7 @@ from bystander.tasks.audio.levels import measure_rms_dbfs
 from bystander.tasks.audio.speech_checks import CHECK_REASONS, accept_speech
 from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.metrics.wer import measure_wer
+from bystander.tasks.stages.recognition_faults import find_no_words
 
 NAME = "synthesise_speech"
 _USES = ("id", "language", "n_speakers", "primary_text", "third_party_text", "primary_voice", "third_party_voice")
@@ -68,7 +69,7 @@ def synthesise_speech(rows: pa.Table, context: StageContext) -> StageOutput:
 
     Reject reasons:
         not_finite, silent, too_quiet, clipped, too_fast, too_slow, inner_silence: see `tasks.audio.speech_checks`.
-        nothing_recognised: the recogniser found no words.
+        nothing_recognised: the recogniser found no words, or took those that it wrote for made up (raw_output).
         misrecognised: the normalised word error rate is above `max_wer`; raw_output is what was recognised.
         empty_text, text_too_long_to_speak, unsupported_language: the engines' own reasons, passed on.
         speech_engine_fault, recogniser_fault: another fault of an engine; its own reason is in the detail.
@@ -167,7 +168,7 @@ def _judge(
         return _pass_on(reply, "recogniser_fault")
     # A text that was recognised to the letter has its words; normalising it is the dearest part of a good track.
     if reply.text != track.text and not normalise_text(reply.text, track.language):
-        return RowFault("nothing_recognised", "the recogniser found no words", reply.text)
+        return find_no_words(reply)
     rates = measure_wer(track.text, reply.text, track.language)
     if rates.normalised > params.max_wer:
         detail = f"recognised as {reply.text!r}, word error rate {rates.normalised:.2f}"
@@ -184,6 +185,7 @@ def _judge(
         "recognised": reply.text,
         "wer_raw": rates.raw,
         "wer": rates.normalised,
+        "recognition_temperature": reply.temperature,
     }
 
 
@@ -220,7 +222,7 @@ _REASONS = CHECK_REASONS | {
 
 STAGE = Stage(
     name=NAME,
-    version=1,
+    version=2,
     reads=VOICED,
     writes=SYNTHESISED,
     reasons=_REASONS,

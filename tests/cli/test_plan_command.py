@@ -1,0 +1,80 @@
+"""`bystander plan`: tables, JSON, and mistakes in one line each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bystander.cli.main import main
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["bystander", "plan", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capfd.readouterr()
+    return end.value.code if isinstance(end.value.code, int) else 0, out, err
+
+
+def test_paper_profile_is_planned(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(
+        monkeypatch,
+        capfd,
+        "--price-per-gpu-hour",
+        "2",
+        "--gpus",
+        "judge=8",
+        "--rate",
+        "speech=100",
+        "--rate",
+        "recogniser=50",
+    )
+    assert (code, err) == (0, "")
+    assert out.startswith("tpi-train, profile paper: 88,000 rows\n")
+    assert "into synthesise_speech" in out
+    assert "openai Qwen3-235B-A22B-Thinking-2507" in out
+    assert "price of GPU hours held" in out
+    assert "Mind: " in out  # the starter set does not have tens of thousands of requests
+    assert max(len(line) for line in out.splitlines() if "│" in line or "┃" in line) <= 120
+
+
+def test_json_can_be_read(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        monkeypatch, capfd, "--profile", "fake", "--dataset", "tpi-bench", "--rows", "40", "--json", "--set", "seed=3"
+    )
+    report = json.loads(out)
+    assert (code, report["dataset"], report["rows"]) == (0, "tpi-bench", 40)
+    assert report["candidates"]["low"] <= report["candidates"]["expected"] <= report["candidates"]["high"]
+    assert {role["role"] for role in report["roles"]} == {"writer", "speech", "recogniser"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--rate", "writer"], "--rate 'writer': write it as name=value; names are writer, writer_prompt, judge"),
+        (["--rate", "tts=4"], "--rate 'tts=4': write it as name=value; names are "),
+        (["--rate", "speech=0"], "--rate 'speech=0': '0' is no number above 0"),
+        (["--rate", "speech=nan"], "'nan' is no number above 0"),
+        (["--rate", "speech=fast"], "'fast' is no number above 0"),
+        (["--gpus", "judge=1.5"], "--gpus 'judge=1.5': '1.5' is no whole number above 0"),
+        (["--from", "nowhere"], "is missing, so this is not a finished build"),
+        (["--profile", "huge"], "no profile 'huge'; there are fake, laptop, paper, playbook"),
+        (["--queries", "nowhere.jsonl"], "nowhere.jsonl"),
+    ],
+)
+def test_mistakes_are_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    options: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(monkeypatch, capfd, *options)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert words in err
+    assert err.count("\n") == 1
