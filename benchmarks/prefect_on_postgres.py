@@ -4,9 +4,9 @@ Usage: python benchmarks/prefect_on_postgres.py [--rows 400] [--partition-rows 1
 
 Starts a PostgreSQL cluster of its own in a temporary folder (loopback, a random password), `prefect server start` on
 it, and then as many builds at once as asked for, each in a process of its own with the profile `fake`, as several
-machines would. What is told is read back from the server's API and from the database: the flow runs and their states, task
-runs against the stage runs that were made, artifacts, rows by table, and size. Everything is stopped and removed
-afterwards.
+machines would. What is told is read back from the API of the server and from the database: the flow runs and their
+states, task runs against the stage runs that were made, artifacts, rows by table, and size. Everything is stopped and
+removed afterwards.
 
 PostgreSQL's server programs are looked for where `pg_config` says and where Debian puts them (`apt-get install
 postgresql`); without them this says so and exits with 77. They refuse to run as root, so under root they run as the

@@ -18,7 +18,7 @@ import pytest
 from bystander.schemas.errors import InputError, MissingFileError, StoreAccessError, StoreUnavailableError
 from bystander.storage.call_cache import locate_call_cache
 from bystander.storage.filesystem import Store, open_store
-from bystander.storage.object_stores import explain_missing_package, translate_error
+from bystander.storage.object_stores import explain_opening, translate_error
 from bystander.storage.parquet_files import open_parquet
 from bystander.storage.parts import read_part, write_part
 from bystander.storage.shards import write_shards
@@ -349,7 +349,7 @@ def test_the_command_says_it_in_one_line(object_store: ObjectStoreServer) -> Non
 
 def test_packages_that_are_not_here_are_named() -> None:
     for uri, package in {"gs://b/x": "gcsfs", "az://b/x": "adlfs", "s3://b/x": r"'bystander\[s3\]'"}.items():
-        message = explain_missing_package(uri, ImportError("no"))
+        message = explain_opening(uri, ImportError("no"))
         assert message.endswith(f"is not installed; pip install {package}".replace("\\", ""))
     with pytest.raises(InputError, match="pip install gcsfs"):
         open_store("gs://bucket/x")
@@ -361,3 +361,22 @@ def test_other_stores_are_told_by_their_own_names() -> None:
     error = translate_error(TimeoutError(), "az://container/x", "written")
     assert isinstance(error, StoreUnavailableError)
     assert "Azure Blob Storage cannot be reached (TimeoutError)" in str(error)
+
+
+def test_errors_of_the_other_clients_are_told_apart() -> None:
+    pytest.importorskip("gcsfs")
+    pytest.importorskip("adlfs")
+    from azure.core import exceptions as azure
+    from gcsfs.retry import HttpError
+    from google.auth import exceptions as google
+
+    def explain(exc: Exception, uri: str) -> str:
+        return str(translate_error(exc, uri, "read"))
+
+    gs, az = "gs://bucket/x", "az://container/x"
+    assert "no credentials for Google Cloud Storage" in explain(google.DefaultCredentialsError("none"), gs)
+    assert "refuses the credentials" in explain(HttpError({"code": 401, "message": "m"}), gs)
+    assert "is overloaded" in explain(HttpError({"code": 503, "message": "m"}), gs)
+    assert "may not" in explain(OSError("Forbidden: https://bucket"), gs)
+    assert "refuses the credentials" in explain(azure.ClientAuthenticationError("bad key"), az)
+    assert "cannot be reached" in explain(azure.ServiceRequestError("no route"), az)

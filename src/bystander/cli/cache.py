@@ -77,7 +77,8 @@ def clean_cache(
 ) -> None:
     """Remove what builds keep for their next run; finished builds are not touched.
 
-    Refuses while a build runs in the store. Remote stores have no locks: see for yourself that none does.
+    Refuses while a build runs in the store. An object store without conditional puts has no locks: see for yourself
+    that none does there.
     """
     from bystander.storage import clean_cache as cleaner
     from bystander.storage.filesystem import open_store

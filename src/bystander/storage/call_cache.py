@@ -20,7 +20,13 @@ _OPEN_PAUSE_S = 0.1
 
 def locate_call_cache(store: Store) -> Path:
     """Return where the calls of a store are kept: in it, or, as SQLite needs a file of this machine, in the user's
-    cache folder where the store is remote."""
+    cache folder where the store is remote.
+
+    So each machine that works on a remote store has calls of its own. What is shared through the store are the results
+    of whole stages: a partition that another machine has finished costs no call here. What another machine knows and
+    this one does not are the calls of partitions that were in flight there when it stopped, at most `workers` times
+    `partition_rows` rows; they are made again where that machine does not come back.
+    """
     folder = store.local_path("cache")
     if folder is not None:
         return folder / "calls.sqlite"

@@ -165,8 +165,7 @@ class Cleaning:
 def clean_cache(store: Store, cleaning: Cleaning) -> int:
     """Remove what is asked for and return the bytes freed, while no build runs and none can start.
 
-    A cleaning that is killed may be repeated, and a build makes again what it then misses. Remote stores have no locks:
-    there, whoever cleans must know that no build runs.
+    A cleaning that is killed may be repeated, and a build makes again what it then misses.
 
     Raises:
         InputError: there is no cache at this place.

@@ -8,7 +8,7 @@ import hashlib
 import os
 import posixpath
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from fsspec.implementations.local import LocalFileSystem
 from bystander.schemas.errors import BystanderError, InputError, MissingFileError, StorageError, StoreError
 from bystander.storage.object_stores import (
     abort_uploads,
-    explain_missing_package,
+    explain_opening,
     find_object_store,
     is_refused_creation,
     translate_error,
@@ -298,16 +298,16 @@ class Store:
         with self.open_read(path) as source, self._wrap_errors(path, "read"), target.open("wb") as sink:
             shutil.copyfileobj(source, sink, self._stride)
 
-    def map(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+    def map(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Sequence[_Result]:
         """Return what a function that reads this store makes of each item, in order.
 
         In a remote store, where every request takes a while, several are read at once, in threads.
         """
-        listed = list(items)
+        listed = [*items]
         if self._is_local or len(listed) < 2:
             return [function(item) for item in listed]
         with ThreadPoolExecutor(_READ_AT_ONCE, "bystander-store") as pool:
-            return list(pool.map(function, listed))
+            return [*pool.map(function, listed)]
 
     @property
     def _stride(self) -> int:
@@ -404,7 +404,7 @@ def _open_filesystem(uri: str) -> tuple[fsspec.AbstractFileSystem, str]:
     try:
         filesystem, root = fsspec.core.url_to_fs(uri)
     except (ValueError, ImportError) as exc:
-        raise InputError(f"store {uri}: {explain_missing_package(uri, exc)}") from exc
+        raise InputError(f"store {uri}: {explain_opening(uri, exc)}") from exc
     # Others write to the store too, so what was listed once says nothing about now.
     if hasattr(filesystem, "dircache"):
         filesystem.dircache.use_listings_cache = False

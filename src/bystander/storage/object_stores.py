@@ -91,12 +91,14 @@ def _says_conflict(exc: BaseException) -> bool:
     return retry is not None and isinstance(exc, retry.HttpError) and str(getattr(exc, "code", "")) == "412"
 
 
-def explain_missing_package(uri: str, exc: Exception) -> str:
-    """Return why a URL's filesystem cannot be opened, with what to install where that is known."""
+def explain_opening(uri: str, exc: Exception) -> str:
+    """Return why a URL's filesystem cannot be opened, with what to install or to set where that is known."""
     kind = find_object_store(uri)
-    if kind is None or not isinstance(exc, ImportError):
+    if kind is None:
         return f"cannot be opened ({exc})"
-    return f"the package for {kind.name} is not installed; {kind.install}"
+    if isinstance(exc, ImportError):
+        return f"the package for {kind.name} is not installed; {kind.install}"
+    return f"cannot be opened ({exc}); check {kind.credentials}"
 
 
 def translate_error(exc: Exception, uri: str, verb: str) -> Exception:
