@@ -21,7 +21,7 @@ from bystander.tasks.plan_costs import (
     plan_calls,
     plan_roles,
 )
-from bystander.tasks.plan_rows import PlannedRows, simulate_builds
+from bystander.tasks.plan_rows import PlannedRows, estimate, simulate_builds
 from bystander.tasks.plan_texts import list_example_texts, measure_prompts
 from bystander.tasks.stages import HARD_NEGATIVE_STAGES, PAIR_STAGES
 from bystander.tasks.stages.strata import choose_scenarios
@@ -77,7 +77,7 @@ def plan_build(config: TpiConfig, measured_in: str | None, given: Resources) -> 
         requests=combine(builds, lambda build: build.candidates / per_request),
         requests_there=requests_there,
         waves=combine(builds, lambda build: build.waves),
-        stages={name: combine(builds, lambda build, name=name: build.stages[name]) for name in _list_stages(builds)},
+        stages={name: estimate([build.stages[name] for build in builds]) for name in _list_stages(builds)},
         calls=tuple(calls),
         roles=tuple(roles),
         tracks=combine(builds, lambda build: count_tracks(config, measures, build)[0]),

@@ -160,7 +160,7 @@ def plan_roles(
         roles.append(
             RolePlan(
                 role=role,
-                engine=engine.engine,
+                engine=_name_kind(engine),
                 model=str(getattr(engine, "model", "")),
                 device=rate.device if rate is not None else "gpu",
                 devices=given.devices.get(role, 1),
@@ -222,6 +222,11 @@ def _engine_of(config: TpiConfig, role: PlannedRole) -> EngineConfig:
     return found
 
 
+def _name_kind(engine: EngineConfig) -> str:
+    kind: str = getattr(engine, "engine", "")
+    return kind
+
+
 def _count_answer_tokens(engine: EngineConfig) -> float:
     """Return the tokens of a choice: one where its log-probabilities are read, else a short JSON object."""
     reads_logprobs = getattr(engine, "logprobs", True) and not getattr(engine, "reasoning_tokens", 0)
@@ -245,7 +250,7 @@ def _find_rate(
     role: PlannedRole, engine: EngineConfig, assumptions: PlanAssumptions, given: Resources
 ) -> tuple[EngineRate | None, str]:
     """Return the rate of one device, the user's own figures over the assumed ones, and where it comes from in words."""
-    kind: str = getattr(engine, "engine", "")
+    kind = _name_kind(engine)
     base = assumptions.rates.get(kind)
     own = {name: value for name, value in given.rates.items() if name in (role, f"{role}_prompt")}
     if base is None and not own:

@@ -80,7 +80,7 @@ def simulate_builds(
     simulate = _simulate_bench if isinstance(config, TpiBenchConfig) else _simulate_train
     builds = []
     for number in range(simulations):
-        rng = make_rng(0, "plan", number)
+        rng = make_rng(0, f"build-{number}", "plan")
         builds.append(simulate(config, _draw_shares(config.targets, measures, rng), scenarios, rng))
     return builds
 
