@@ -25,6 +25,7 @@ from voice_banks import RATE, make_hum
 from workers.speech import tiny_chatterbox
 
 TEXT = "Turn the lights on."
+SEEDS = (1, 2)
 
 
 def main(weights: str, scratch: Path) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def inspect_english(weights: str, scratch: Path) -> dict[str, Any]:
         return "fault"
 
     def speak_all(spoken_by: Any = voice, **changed: float) -> list[str]:
-        return [speak(seed, spoken_by, **changed) for seed in range(4)]
+        return [speak(seed, spoken_by, **changed) for seed in SEEDS]
 
     found = {
         "spoken": speak_all(),
