@@ -136,6 +136,7 @@ def test_seeds_and_settings_decide_and_conditionals_are_kept_exactly(inspected):
     assert english["voice_is_as_fresh"]
     assert english["damaged"] == "refused"
     assert english["limited_tokens"] == 3
+    assert english["out_of_memory"] == ["as ever", "out_of_memory", "4 tries"]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
