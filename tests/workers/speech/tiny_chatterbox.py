@@ -8,12 +8,14 @@ multilingual model reads the attention of the last; the rest is as small as it g
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import sys
 from pathlib import Path
 from typing import Any
 
 LAYERS = 14
+os.environ["TQDM_DISABLE"] = "1"  # before anything imports tqdm
 
 
 def shrink() -> None:
@@ -56,9 +58,9 @@ def save(folder: Path) -> None:
     torch.save(_copy(vocoder), folder / "s3gen.pt")
     for name, config in (("t3_cfg", T3Config.english_only()), ("t3_mtl23ls_v2", T3Config.multilingual())):
         weights = T3(config).state_dict()
-        # Few tokens are ever drawn, the end among them: so a clip ends after a second or two, as a trained model's do.
+        # Few tokens are ever drawn, the end among them: so a clip ends after a second or so, as a trained model's do.
         head = torch.zeros_like(weights["speech_head.weight"])
-        drawn = [*range(0, 6400, 200), config.stop_speech_token]
+        drawn = [*range(0, 6400, 400), config.stop_speech_token]
         head[drawn] = 0.15 * torch.randn(len(drawn), head.shape[1])
         save_file(_copy({**weights, "speech_head.weight": head}), folder / f"{name}.safetensors")
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,?!'-"

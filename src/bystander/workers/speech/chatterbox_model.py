@@ -100,10 +100,8 @@ def load(args: argparse.Namespace) -> ChatterboxModel:
     if args.threads:
         torch.set_num_threads(args.threads)
     device = torch.device(args.device)
-    if device.type == "cuda":
-        if not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count():
-            raise ModelFault(f"there is no device {args.device}: torch sees {torch.cuda.device_count()} CUDA devices")
-        torch.cuda.set_device(device)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ModelFault(f"there is no device {args.device}: torch sees {torch.cuda.device_count()} CUDA devices")
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
     if args.model == "multilingual":
@@ -184,7 +182,7 @@ class ChatterboxModel:
         clip = io.BytesIO()
         soundfile.write(clip, samples, sampling_rate, format="WAV", subtype="FLOAT")
         clip.seek(0)
-        self._torch.manual_seed(0)
+        self._seed(0)
         with self._torch.inference_mode():
             self._model.prepare_conditionals(clip)
         voice, self._model.conds = self._model.conds, None
@@ -238,7 +236,7 @@ class ChatterboxModel:
         emotion = arguments["exaggeration"] * torch.ones(1, 1, 1, device=self._device)
         cond = self._make_cond(**{**vars(voice.t3), "emotion_adv": emotion})
         self._model.conds = self._conditionals_type(cond, dict(voice.gen))
-        torch.manual_seed(request.seed)
+        self._seed(request.seed)
         try:
             # A tensor of shape (1, n), float32, on the CPU.
             samples: Samples = self._model.generate(request.text, **arguments)[0].numpy()
@@ -247,6 +245,12 @@ class ChatterboxModel:
             if self._multilingual:
                 self._drop_hooks()
         return samples
+
+    def _seed(self, seed: int) -> None:
+        """Seed all generators; and have this thread, which may be a new one, call its own device the default."""
+        if self._device.type == "cuda":
+            self._torch.cuda.set_device(self._device.index or 0)
+        self._torch.manual_seed(seed)
 
     def _drop_hooks(self) -> None:
         """Remove the hooks of the alignment analyser of the call that ended; upstream keeps no handle to them."""

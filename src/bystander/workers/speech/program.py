@@ -47,7 +47,8 @@ def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Run the worker until it is told to end."""
     args = read_arguments(arguments)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(process)d %(levelname)s %(message)s")
+    logging.getLogger(__package__).setLevel(logging.INFO)  # ours; models have a word for every clip
     # Libraries print; what the parent reads is ours alone.
     announcements = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
