@@ -12,7 +12,7 @@ from bystander.cli import doctor as module
 from bystander.schemas.errors import ModelStoreError
 from bystander.schemas.recogniser_configs import FasterWhisperConfig
 from bystander.schemas.speech_engine_configs import FakeSpeechConfig, KokoroSpeechConfig
-from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig
+from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig, VllmBatchTextConfig
 
 app = typer.Typer()
 app.command()(module.doctor)
@@ -70,6 +70,8 @@ def test_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     endpoint = module.check_engine("writer", OpenAiTextConfig(base_url="http://localhost:1/v1", model="m"), {})
     assert (endpoint.state, endpoint.detail) == ("ok", "m at http://localhost:1/v1 (not contacted)")
     assert module.check_engine("speech", FakeSpeechConfig(), "no store").state == "ok"
+    batches = module.check_engine("writer", VllmBatchTextConfig(model="m", command="/opt/vllm"), {})
+    assert (batches.state, batches.detail) == ("ok", "m, by /opt/vllm, which was not started")
     own = tmp_path / "own.gguf"
     own.write_bytes(b"")
     assert module.check_engine("writer", LlamaCppTextConfig(model=str(own)), {}).state == "ok"

@@ -159,6 +159,9 @@ def check_engine(role: str, config: Any, models: Mapping[str, str] | str) -> Che
             return Check("missing", subject, f"package {name} {fault}", f"pip install --force-reinstall {name}")
     if config.engine == "openai":
         return Check("ok", subject, f"{config.model} at {config.base_url} (not contacted)")
+    if config.engine == "vllm_batch":
+        where = f"by {config.command[0]}, which was not started" if config.mode == "run" else "by files, elsewhere"
+        return Check("ok", subject, f"{config.model}, {where}")
     model = getattr(config, "model", None)
     if model is None:
         return Check("ok", subject, "needs no model file")
