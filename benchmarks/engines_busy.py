@@ -164,8 +164,6 @@ def run_case(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             wall_s = time.monotonic() - began
             with urllib.request.urlopen(base_url.removesuffix("/v1") + "/occupancy") as answer:
                 server = json.load(answer)
-        if "RAW" in os.environ:
-            Path(os.environ["RAW"]).write_text(json.dumps([json.loads((folder / "build.json").read_text()), server]))
         return {**measure(json.loads((folder / "build.json").read_text()), server), "wall_s": wall_s}
     finally:
         shutil.rmtree(folder)

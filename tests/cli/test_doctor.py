@@ -14,7 +14,12 @@ from bystander.cli import doctor as module
 from bystander.schemas.errors import ModelStoreError
 from bystander.schemas.recogniser_configs import FasterWhisperConfig, OpenAiWhisperConfig
 from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig, FakeSpeechConfig, KokoroSpeechConfig
-from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig, VllmTextConfig
+from bystander.schemas.text_engine_configs import (
+    LlamaCppTextConfig,
+    OpenAiTextConfig,
+    VllmBatchTextConfig,
+    VllmTextConfig,
+)
 
 app = typer.Typer()
 app.command()(module.doctor)
@@ -79,6 +84,8 @@ def test_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert absent.state == "missing"
     assert "install vLLM in an environment of its own" in absent.detail
     assert module.check_engine("speech", FakeSpeechConfig(), "no store").state == "ok"
+    batches = module.check_engine("writer", VllmBatchTextConfig(model="m", command="/opt/vllm"), {})
+    assert (batches.state, batches.detail) == ("ok", "m, by /opt/vllm, which was not started")
     own = tmp_path / "own.gguf"
     own.write_bytes(b"")
     assert module.check_engine("writer", LlamaCppTextConfig(model=str(own)), {}).state == "ok"

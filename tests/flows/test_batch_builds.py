@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from bystander.schemas.errors import BatchPendingError
-from bystander.schemas.text_engine_configs import VllmBatchTextConfig
 from bystander.simulation.chat_answers import SimulatedModel
+from bystander.simulation.llm_server import MODEL, serve_simulated_llm
+from bystander.simulation.llm_speed import LlmSpeed
 from bystander.simulation.marked_pack import write_marked_pack
-from bystander.tasks.stages import PAIR_STAGES
 from tpi_builds import Built, build, make_config, write_queries
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -46,33 +46,31 @@ def _answer(asked: dict[str, Any], model: SimulatedModel) -> dict[str, Any]:
     return {"id": "i", "custom_id": asked["custom_id"], "response": response, "error": None}
 
 
-def test_build_goes_on_from_batch_to_batch(tmp_path: Path) -> None:
+def test_build_goes_on_from_batch_to_batch_and_gives_what_a_server_would_have_given(tmp_path: Path) -> None:
     write_marked_pack("reference", tmp_path / "pack")
-    queries = write_queries(tmp_path / "queries.jsonl", count=20)
-    batches = tmp_path / "batches"
+    queries = write_queries(tmp_path / "queries.jsonl", count=12)
     fields: dict[str, Any] = {"pack": str(tmp_path / "pack"), "build": "b", "max_waves": 1, "partition_rows": 2}
-    config = make_config(
-        tmp_path / "store",
-        queries,
-        **{"engines.writer": {"engine": "vllm_batch", "model": "m", "mode": "files", "folder": str(batches)}},
-        **fields,
-    )
-    assert isinstance(config.engines.writer, VllmBatchTextConfig)
+
+    def build_with(name: str, writer: dict[str, Any]) -> Built:
+        return build(make_config(tmp_path / name, queries, ROWS, **fields, **{"engines.writer": writer}))
+
+    batches = tmp_path / "batches"
+    writer = {"engine": "vllm_batch", "model": MODEL, "mode": "files", "folder": str(batches)}
     model, starts, built = SimulatedModel(), 0, None
     while built is None and starts < MAX_STARTS:
         starts += 1
         waiting = 0
         try:
-            built = build(config)
+            built = build_with("offline", writer)
         except BatchPendingError as pending:
             waiting = pending.requests
         assert answer_requests(batches, model) == waiting
-    assert isinstance(built, Built)
-    # All partitions asked together: one start for each time that a stage asks, not one for each partition.
-    assert starts <= 16 < 4 * len(PAIR_STAGES)
-    manifest = built.outcome.manifest
-    assert manifest.counts.rows > 0
-    fake = build(make_config(tmp_path / "fake", queries, **fields))
-    assert [row["primary_text"] for row in built.read_rows().to_pylist()] == [
-        row["primary_text"] for row in fake.read_rows().to_pylist()
-    ]
+    assert built is not None
+    # All partitions ask together: a start for each time that a stage asks, not for each partition.
+    assert starts <= 16
+    speed = LlmSpeed(first_token_s=0, generated_tokens_per_s=1e6)
+    with serve_simulated_llm(speed) as (base_url, _):
+        online = build_with("online", {"engine": "openai", "base_url": base_url, "model": MODEL})
+    texts = ["id", "primary_text", "third_party_text", "label", "kind", "reply", "ambiguity_score"]
+    assert built.read_rows().select(texts).equals(online.read_rows().select(texts))
+    assert built.outcome.manifest.counts.rows > 0

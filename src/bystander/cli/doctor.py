@@ -188,6 +188,9 @@ def check_engine(role: str, config: Any, models: Mapping[str, str] | str) -> Che
         return Check("ok", subject, f"{config.model} at {show_addresses(config.base_url)} (not contacted)")
     if config.engine == "vllm":
         return _check_vllm(subject, config)
+    if config.engine == "vllm_batch":
+        where = f"by {config.command[0]}, which was not started" if config.mode == "run" else "by files, elsewhere"
+        return Check("ok", subject, f"{config.model}, {where}")
     if config.engine == "chatterbox":
         return check_speech_workers(subject, config)
     model = getattr(config, "model", None)

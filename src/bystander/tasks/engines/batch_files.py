@@ -88,9 +88,12 @@ class BatchFolder:
             place = self._places.get(custom_id)
         if place is None:
             return None
-        with place.path.open("rb") as source:
-            source.seek(place.start)
-            result = json.loads(source.read(place.size))
+        try:
+            with place.path.open("rb") as source:
+                source.seek(place.start)
+                result = json.loads(source.read(place.size))
+        except (OSError, ValueError):
+            return None  # removed or written anew since it was looked at: it is asked for again
         response = result.get("response") or {}
         if place.answered:
             try:

@@ -21,7 +21,7 @@ from bystander.tasks.engines.chat_reply import (
     split_thinking,
 )
 
-READING_VERSION = "1"
+READING_VERSION = "2"
 """Part of identities: raised when the same answer of a model would be read as another reply."""
 SEED_MODULUS = 2**31
 """Seeds of a build have 63 bits; servers take fewer."""
@@ -44,6 +44,8 @@ class ChatAnswer:
     tokens: tuple[tuple[str, float], ...] | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Of the completion's, those that the server says were thought, which hosted ones do not show."""
 
 
 class ChatExchange:
@@ -63,6 +65,11 @@ class ChatExchange:
         self._schema = build_answer_schema(request.options) if request.options else request.reply_schema
         self._attempt = 0
         self._prompt_tokens = self._completion_tokens = 0
+
+    @property
+    def measuring(self) -> bool:
+        """Whether the answer to the next `body` is to be measured, not read."""
+        return self._measuring
 
     def body(self) -> dict[str, Any]:
         """Return the body of the chat completion to ask for next, but for the name of the model."""
@@ -121,11 +128,10 @@ class ChatExchange:
         if loops_white_space(answer.content):
             return RowFault("unparsable_reply", "the reply is a loop of white space", raw)
         if answer.finish_reason == "length":
-            tokens = self._request.max_tokens + self._reasoning_tokens
-            ending = "" if text or not thinking else " of thought; raise `reasoning_tokens`"
-            return RowFault("reply_too_long", f"the reply does not end within {tokens} tokens{ending}", raw)
+            return RowFault("reply_too_long", self._explain_length(text, thinking), raw)
         if not text:
-            return RowFault("empty_reply", "the model answered nothing", raw)
+            said = "the model thought and answered nothing" if thinking else "the model answered nothing"
+            return RowFault("empty_reply", said, raw)
         try:
             value = read_json(text, self._schema) if self._schema is not None else None
         except ValueError as exc:
@@ -141,6 +147,15 @@ class ChatExchange:
             prompt_tokens=self._prompt_tokens,
             completion_tokens=self._completion_tokens,
         )
+
+    def _explain_length(self, text: str, thinking: str | None) -> str:
+        tokens = self._request.max_tokens + self._reasoning_tokens
+        if thinking and not text:
+            return f"the model thought for all of its {tokens} tokens and gave no answer; raise `reasoning_tokens`"
+        if thinking is None and self._reasoning_tokens:
+            # Without its opening tag, which templates put into the prompt, a thought looks like an answer.
+            return f"the reply does not end within {tokens} tokens, nor do thoughts in it; raise `reasoning_tokens`"
+        return f"the reply does not end within {tokens} tokens"
 
 
 def read_completion(completion: Mapping[str, Any]) -> ChatAnswer:
@@ -163,6 +178,7 @@ def read_completion(completion: Mapping[str, Any]) -> ChatAnswer:
             tokens=tuple((str(top["token"]), float(top["logprob"])) for top in listed) or None,
             prompt_tokens=int(usage.get("prompt_tokens") or 0),
             completion_tokens=int(usage.get("completion_tokens") or 0),
+            reasoning_tokens=int((usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0),
         )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
         raise ValueError("no chat completion") from exc
