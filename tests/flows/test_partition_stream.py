@@ -10,7 +10,13 @@ import pytest
 
 from bystander.flows.listeners import SilentListener
 from bystander.flows.partition_stream import Journey, stream_partitions
-from bystander.schemas.errors import BatchPendingError, ConfigError, EngineError, EngineUnavailableError
+from bystander.schemas.errors import (
+    BatchPendingError,
+    ConfigError,
+    EngineError,
+    EngineUnavailableError,
+    WorkerLostError,
+)
 from bystander.schemas.stages import Stage
 from bystander.storage.parts import read_partition
 from bystander.storage.stage_results import StageResult, read_rejects
@@ -142,6 +148,18 @@ def test_retries_are_counted_for_each_stage_and_run_out(tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailableError, match="gone 2"):
         run(tmp_path, stages=make_failing_stages(Calls(), {0: gone}), retry_delays_s=(0, 0))
     assert [str(error) for error in gone] == ["gone 3"]
+
+
+def test_partition_whose_process_died_is_run_again_at_once_and_not_for_ever(tmp_path: Path) -> None:
+    """The delays are longer than a test may take."""
+    died = [WorkerLostError(f"a process died {i}") for i in range(4)]
+    journeys, _, recorder, _ = run(
+        tmp_path / "a", stages=make_failing_stages(Calls(), {0: died[:2]}), retry_delays_s=(3600.0, 3600.0)
+    )
+    assert [row["square"] for row in read_all(tmp_path / "a", journeys)] == [0, 4, 16, 36, 64, 100]
+    assert recorder.phases == [f"square: a process died {i}; trying again now" for i in (0, 1)]
+    with pytest.raises(WorkerLostError, match=r"^square of p0: a process died 2, 3 times; if it runs out of memory"):
+        run(tmp_path / "b", stages=make_failing_stages(Calls(), {0: died}), retry_delays_s=(3600.0, 3600.0))
 
 
 @pytest.mark.parametrize("error", [ConfigError("no such voice"), EngineError("broken"), ZeroDivisionError("a bug")])

@@ -156,6 +156,11 @@ def stream_partitions(
         elif isinstance(result, BatchPendingError):
             pending[result.script] += result.requests  # the others may have more to ask, for the same run
             continue
+        elif isinstance(result, WorkerLostError):
+            raise WorkerLostError(
+                f"{stages[journey.step].name} of {journey.name}: {result}, {journey.retries + 1} times; if it runs out of "
+                "memory, lower partition_rows, or have fewer processes on a machine"
+            ) from result
         elif isinstance(result, BaseException):
             raise result
         else:
