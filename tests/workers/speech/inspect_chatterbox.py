@@ -132,8 +132,9 @@ def inspect_multilingual(weights: str) -> dict[str, Any]:
     hooks = [sum(len(layer.self_attn._forward_hooks) for layer in layers)]
     spoken += [speak("你好", "zh"), speak("nihao", "en")]
     hooks += [sum(len(layer.self_attn._forward_hooks) for layer in layers)]
-    tokens = model._model.tokenizer.text_to_tokens("你好", language_id="zh")
-    return {"spoken": spoken, "hooks": hooks, "zh_tokens": tokens.shape[1], "penalty": settings.sampling}
+    read = model._model.tokenizer.encode
+    tokens = {language: read("你好", language_id=language) for language in ("en", "zh")}
+    return {"spoken": spoken, "hooks": hooks, "tokens": tokens, "sampling": dict(settings.sampling)}
 
 
 def speak_once(model: Any) -> dict[str, Any]:
