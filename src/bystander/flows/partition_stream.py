@@ -144,8 +144,8 @@ def stream_partitions(
             journey.partition, journey.results = journey.start, []
         elif isinstance(result, WorkerLostError):
             raise WorkerLostError(
-                f"{stages[journey.step].name} of {journey.name}: {result}, {journey.retries + 1} times; if it runs out of "
-                "memory, lower partition_rows, or have fewer processes on a machine"
+                f"{stages[journey.step].name} of {journey.name}: {result}, {journey.retries + 1} times; if it runs out "
+                "of memory, lower partition_rows, or have fewer processes on a machine"
             ) from result
         elif isinstance(result, BaseException):
             raise result
