@@ -17,6 +17,8 @@ from uuid import uuid4
 import httpx
 
 PATIENCE_S = 60
+PAGE_FILES = 50
+"""Files on a page of a listing; S3 itself has 1,000."""
 _REQUEST = re.compile(r'"([A-Z]+) (\S*) HTTP/1\.\d" (\d{3})')
 
 
@@ -46,6 +48,7 @@ class ObjectStoreServer:
         self._log = tempfile.NamedTemporaryFile(prefix="bystander-s3-", suffix=".log")
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+        environment["MOTO_S3_DEFAULT_MAX_KEYS"] = str(PAGE_FILES)
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self._log, env=environment)
         until = time.monotonic() + PATIENCE_S
         while True:

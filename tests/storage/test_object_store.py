@@ -22,7 +22,7 @@ from bystander.storage.object_stores import explain_opening, translate_error
 from bystander.storage.parquet_files import open_parquet
 from bystander.storage.parts import read_part, write_part
 from bystander.storage.shards import write_shards
-from object_store_server import ObjectStoreServer
+from object_store_server import PAGE_FILES, ObjectStoreServer
 
 s3fs = pytest.importorskip("s3fs")
 
@@ -34,8 +34,9 @@ def store(object_store: ObjectStoreServer) -> Store:
     return open_store(f"s3://{object_store.make_bucket()}/a/store")
 
 
-def test_more_files_than_a_listing_has_on_a_page(store: Store) -> None:
-    names = [f"cache/{i:04d}" for i in range(1005)]
+@pytest.mark.parametrize("count", [2 * PAGE_FILES + 5, pytest.param(1005, marks=pytest.mark.slow)])
+def test_more_files_than_a_listing_has_on_a_page(store: Store, count: int) -> None:
+    names = [f"cache/{i:04d}" for i in range(count)]
     store.map(lambda name: store.write_bytes(name, b"x"), names)
     assert store.list("cache") == names
     store.remove("cache", recursive=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bystander.schemas.errors import BuildError, StorageError
+from bystander.schemas.errors import BuildError, StorageError, StoreError, UserError
 from bystander.storage.build_checks import Finding
 from bystander.storage.build_contents import (
     BuildContents,
@@ -60,7 +60,7 @@ def verify_disjointness(path: str | Path, against: Sequence[str] = ()) -> Disjoi
                 other = open_store(listed.uri)
                 now = describe_build(other, read_manifest(other))
                 others.append((read_contents([other], normalise_text), manifest))
-            except (BuildError, StorageError) as exc:
+            except (UserError, StorageError, StoreError) as exc:
                 notices.append(f"not held against {name}, which cannot be read: {exc}")
                 continue
             if now.rows_digest != listed.rows_digest:
