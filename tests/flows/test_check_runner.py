@@ -13,8 +13,10 @@ from pydantic import TypeAdapter
 from bystander.flows.check_runner import check_runner
 from bystander.flows.stage_workers import StageWorkers
 from bystander.schemas.config import load_config
+from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.errors import ConfigError, EngineSetupError
-from bystander.schemas.runner_configs import TaskRunnerConfig, find_asks
+from bystander.schemas.runner_configs import RayRunnerConfig, TaskRunnerConfig, ThreadsRunnerConfig, find_asks
+from bystander.schemas.text_engine_configs import FakeTextConfig, VllmBatchTextConfig, VllmTextConfig
 
 EXAMPLES = Path(__file__).parents[2] / "examples/runners"
 _RUNNERS: TypeAdapter[Any] = TypeAdapter(TaskRunnerConfig)
@@ -96,6 +98,16 @@ def test_limits_are_those_of_shared_engines_where_each_process_has_its_own() -> 
     assert StageWorkers(in_processes=True).limit_roles(usual) == {"writer": 2}
     given: dict[Any, int] = {"writer": 8, "speech": 3}
     assert StageWorkers(in_processes=True, partitions_at_engine=given).limit_roles(usual) == given
+
+
+@pytest.mark.parametrize("engine", [VllmTextConfig(model="m"), VllmBatchTextConfig(model="m")])
+def test_what_one_process_fills_the_gpus_with_is_not_for_many(engine: EngineConfig) -> None:
+    check_runner(ThreadsRunnerConfig(), [engine])
+    check_runner(RayRunnerConfig(), [FakeTextConfig()])
+    with pytest.raises(
+        ConfigError, match=r"every worker process of runner ray would start vLLM anew; start `vllm serve`"
+    ):
+        check_runner(RayRunnerConfig(), [FakeTextConfig(), engine])
 
 
 @pytest.mark.parametrize("name", ["gpu-box", "ray-cluster", "dask-cluster"])

@@ -38,7 +38,7 @@ def check_evaluate_tpi(config: EvaluateTpiConfig) -> None:
                 f"{', '.join(config.systems)}"
             )
     check_store(config.store)
-    check_runner(config.runner)
+    check_runner(config.runner, (engine for _, engine in _list_engines(config)))
     check_engines(_list_engines(config))
 
 

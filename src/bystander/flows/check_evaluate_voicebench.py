@@ -29,5 +29,5 @@ def check_evaluate_voicebench(config: EvaluateVoiceBenchConfig) -> None:
     for name in config.parts:
         find_voicebench(config.data, PARTS_BY_NAME[name], config.splits.get(name, ()))
     check_store(config.store)
-    check_runner(config.runner)
+    check_runner(config.runner, (engine for _, engine in list_raters(config)))
     check_engines(list_raters(config))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterable
 from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import get_args
 from urllib.parse import urlsplit
 
+from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import ConfigError, EngineSetupError
 from bystander.schemas.runner_configs import DEFAULT, DaskRunnerConfig, RayRunnerConfig, TaskRunnerConfig
@@ -18,12 +20,12 @@ _CONNECT_TIMEOUT_S = 10.0
 _PORTS = {"ray": 10001, "tcp": 8786, "tls": 8786, "": 6379}
 
 
-def check_runner(runner: TaskRunnerConfig) -> None:
+def check_runner(runner: TaskRunnerConfig, engines: Iterable[EngineConfig] = ()) -> None:
     """Raise what would stop a flow when it sends its first stage run to a cluster.
 
     Raises:
         EngineSetupError: the package of the task runner is not installed.
-        ConfigError: the cluster's address is none or nothing listens there, its workers could not report to Prefect, or
+        ConfigError: an engine can be opened by one process only, the cluster's address is none or nothing listens there, its workers could not report to Prefect, or
             resources are named for what is neither a stage nor a role.
     """
     if not isinstance(runner, RayRunnerConfig | DaskRunnerConfig):
@@ -33,6 +35,13 @@ def check_runner(runner: TaskRunnerConfig) -> None:
             f"runner {runner.runner}: the package prefect-{runner.runner} is not installed; "
             f"pip install 'bystander[{runner.runner}]'"
         )
+    for engine in engines:
+        if engine.ONE_PROCESS:
+            kind = engine.model_dump()["engine"]
+            raise ConfigError(
+                f"engine {kind}: every worker process of runner {runner.runner} would start vLLM anew; start "
+                "`vllm serve` yourself and name it with engine: openai, or use runner: threads"
+            )
     roles = (DEFAULT, *get_args(EngineRole))
     for name in runner.resources:
         if name not in roles and not _is_stage(name):

@@ -43,7 +43,7 @@ def check_sid_build(config: SidConfig) -> None:
     _check_sources(config)
     plan_noise(config.targets.noise, config.noise, config.seed)
     check_store(config.store)
-    check_runner(config.runner)
+    check_runner(config.runner, _list_engines(config))
     models = ModelStore()
     for engine in _list_engines(config):
         model = getattr(engine, "model", None)

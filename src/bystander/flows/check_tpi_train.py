@@ -45,7 +45,7 @@ def check_tpi_build(config: TpiConfig) -> None:
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
     check_store(config.store)
-    check_runner(config.runner)
+    check_runner(config.runner, (engine for _, engine in config.engines if engine is not None))
     for uri in config.disjoint_from:
         _check_other_build(uri)
     models = ModelStore()

@@ -16,6 +16,9 @@ class EngineConfig(Params):
     MODEL_IN_STORE: ClassVar[bool] = True
     """Whether its `model`, if it has one, is a name in the model store's manifest or a path on this machine."""
 
+    ONE_PROCESS: ClassVar[bool] = False
+    """Whether it fills the accelerators with what it starts, so that only one process may open it."""
+
     def describe(self) -> dict[str, Any]:
         """Return all fields but those, of engines within this one too, as JSON-ready data."""
         data = self.model_dump(mode="json", exclude=set(self.SPEED_ONLY))

@@ -45,6 +45,7 @@ class VllmTextConfig(EngineConfig):
     The program lives in an environment of its own, since its requirements and Prefect's exclude each other.
     """
 
+    ONE_PROCESS = True
     MODEL_IN_STORE = False
     SPEED_ONLY = frozenset(
         {
@@ -143,6 +144,7 @@ class VllmBatchTextConfig(EngineConfig):
     `partition_rows` to thousands, up to all rows, and `workers` low.
     """
 
+    ONE_PROCESS = True
     MODEL_IN_STORE = False
     SPEED_ONLY = frozenset({"mode", "folder", "command", "speed_args", "timeout_s"})
     engine: Literal["vllm_batch"] = "vllm_batch"
