@@ -25,7 +25,7 @@ def check_runner(runner: TaskRunnerConfig, engines: Iterable[EngineConfig] = ())
 
     Raises:
         EngineSetupError: the package of the task runner is not installed.
-        ConfigError: an engine can be opened by one process only, the cluster's address is none or nothing listens there,
+        ConfigError: an engine can be opened by one process only, the cluster's address is none, nothing listens there,
             its workers could not report to Prefect, or resources are named for what is neither a stage nor a role.
     """
     if not isinstance(runner, RayRunnerConfig | DaskRunnerConfig):
