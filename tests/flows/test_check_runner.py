@@ -104,9 +104,7 @@ def test_limits_are_those_of_shared_engines_where_each_process_has_its_own() -> 
 def test_what_one_process_fills_the_gpus_with_is_not_for_many(engine: EngineConfig) -> None:
     check_runner(ThreadsRunnerConfig(), [engine])
     check_runner(RayRunnerConfig(), [FakeTextConfig()])
-    with pytest.raises(
-        ConfigError, match="every worker process of runner ray would start vLLM anew"
-    ):
+    with pytest.raises(ConfigError, match="every worker process of runner ray would start vLLM anew"):
         check_runner(RayRunnerConfig(), [FakeTextConfig(), engine])
 
 

@@ -105,7 +105,7 @@ def test_engine_gets_the_answers_of_the_fake_over_http(marked: Any, served: Any,
         assert isinstance(expected, TextReply)
         assert reply.value == expected.value
         assert reply.text == expected.text
-        assert reply.option_source == ((("logprobs" if logprobs else "answer")) if request.options else None)
+        assert reply.option_source == (("logprobs" if logprobs else "answer") if request.options else None)
         if reply.option_probs and logprobs:
             assert reply.option_probs == pytest.approx(expected.option_probs)
         assert reply.completion_tokens >= 1
