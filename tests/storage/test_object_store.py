@@ -91,7 +91,6 @@ def test_failing_writers_leave_nothing(store: Store, tmp_path: Path, monkeypatch
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     writing = store.open_write("big")
     writing.__enter__().write(bytes(20 << 20))
-    assert len(list(tmp_path.iterdir())) == 1
     assert not writing.__exit__(RuntimeError, RuntimeError(), None)
     assert store.list() == []
     assert not list(tmp_path.iterdir())

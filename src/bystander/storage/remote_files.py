@@ -142,6 +142,7 @@ class Spool(io.RawIOBase):
         self._memory = io.BytesIO()
         self._disk: IO[bytes] | None = None
         self._path: Path | None = None
+        self._is_named = True
 
     def writable(self) -> bool:
         return True
@@ -150,8 +151,11 @@ class Spool(io.RawIOBase):
         view = memoryview(data)
         if self._disk is None and self._memory.tell() + view.nbytes > SPOOL_BYTES:
             descriptor, name = tempfile.mkstemp(prefix="bystander-")
-            self._path = Path(name)
             self._disk = os.fdopen(descriptor, "wb")
+            self._path = Path(name)
+            if (held := Path(f"/proc/self/fd/{descriptor}")).exists():
+                self._path.unlink()  # so that a killed process leaves nothing on the disk
+                self._path, self._is_named = held, False
             self._disk.write(self._memory.getbuffer())
             self._memory = io.BytesIO()
         (self._disk or self._memory).write(view)
@@ -170,5 +174,5 @@ class Spool(io.RawIOBase):
         if self._disk is not None:
             with contextlib.suppress(OSError):  # of a full disk, whose error was raised before
                 self._disk.close()
-        if self._path is not None:
+        if self._path is not None and self._is_named:
             self._path.unlink(missing_ok=True)
