@@ -48,7 +48,10 @@ def wait_for(port: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ray", "dask"])
-def test_build_on_a_running_cluster_leaves_it_running(tmp_path: Path, kind: str) -> None:
+def test_build_on_a_running_cluster_leaves_it_running(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # before Ray is imported, which reads it once
     pytest.importorskip(f"prefect_{kind}")
     queries = write_queries(tmp_path / "q.jsonl", 10)
     expected = build(make_config(tmp_path / "threads", queries, rows=4, **FIELDS))

@@ -51,7 +51,8 @@ def open_workers(config: RayRunnerConfig, workers: int) -> Iterator[Any]:
         runner.__enter__()
     except Exception as exc:  # Ray raises whatever it meets: sockets, versions, its own
         where = config.address or "on this machine"
-        raise ConfigError(f"Ray cluster {where}: cannot be used ({_shorten(exc)})") from exc
+        hint = "" if "RAY_AUTH_MODE" in os.environ else "; if it asks for a token, set RAY_AUTH_MODE=token"
+        raise ConfigError(f"Ray cluster {where}: cannot be used ({_shorten(exc)}){hint}") from exc
     processes: set[str] = set()
     try:
         yield _RaySubmit(runner, config, url, processes)
