@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
 from bystander.schemas.text_engine_configs import LlamaCppTextConfig, OpenAiTextConfig, VllmTextConfig
-from bystander.tasks.engines.chat_reply import (
-    build_answer_schema,
-    choose_option,
-    loops_white_space,
-    measure_options,
-    read_json,
-    split_thinking,
-)
+from bystander.tasks.engines.chat_exchange import READING_VERSION, ChatAnswer, ChatExchange
 from bystander.tasks.engines.endpoint_pool import EndpointPool
 from bystander.tasks.engines.openai_client import ChatClient, Slot, run_together
 from bystander.tasks.engines.request_lanes import split_into_lanes
@@ -30,30 +21,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 OnReply = Callable[[int, TextReply], None]
-
-_READING_VERSION = "2"
-"""Part of the identity: raised when the same answer of a server would be read as another reply."""
-_TOP_LOGPROBS = 20
-"""As many alternatives as vLLM and OpenAI give at most."""
-_REPAIR = (
-    "\n\nYour last answer could not be read. Answer again with nothing but the JSON object that was asked for: "
-    "no text around it, no line breaks, all its keys, no others."
-)
-_REPAIR_TEXT = "\n\nYour last answer could not be read. Answer again in a few plain sentences."
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """One completion as the server gave it."""
-
-    content: str
-    reasoning: str | None
-    finish_reason: str | None
-    tokens: tuple[tuple[str, float], ...] | None
-    prompt_tokens: int
-    completion_tokens: int
-    reasoning_tokens: int
-    """Of the completion's, those that the server says were thought, which hosted ones do not show."""
 
 
 class OpenAiTextEngine:
@@ -160,98 +127,24 @@ class OpenAiTextEngine:
         return [replies[index] for index in range(len(requests))]
 
     async def _answer(self, slot: Slot, request: TextRequest) -> TextReply | RowFault:
-        if not request.options:
-            return await self._write(slot, request, request.reply_schema)
-        if self._logprobs_offered:
-            measured = await self._measure(slot, request)
-            if measured is not None:
-                return measured
-        reply = await self._write(slot, request, build_answer_schema(request.options))
-        if isinstance(reply, RowFault) or reply.value is None:
-            return reply
-        answer = str(reply.value["answer"])
-        return TextReply(
-            text=answer,
-            option_probs=choose_option(request.options, answer),
-            option_source="answer",
-            reasoning=reply.reasoning,
-            repaired=reply.repaired,
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-        )
+        config = self._config
+        exchange = ChatExchange(request, logprobs=self._logprobs_offered, reasoning_tokens=config.reasoning_tokens)
+        while True:
+            measuring = exchange.measuring
+            answer = await self._client.complete(slot, _read_completion, **exchange.body())
+            outcome = exchange.take(answer)
+            if isinstance(answer, ChatAnswer):
+                if measuring and answer.tokens is None:
+                    self._logprobs_offered = False
+                if isinstance(outcome, TextReply) and not measuring:
+                    self._doubt_thinking(outcome, answer)
+            if outcome is not None:
+                return outcome
 
-    async def _measure(self, slot: Slot, request: TextRequest) -> TextReply | None:
-        """Return a reply with measured probabilities, or None where the server's answer gives none."""
-        answer = await self._ask(
-            slot,
-            request,
-            {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": _TOP_LOGPROBS},
-        )
-        if isinstance(answer, RowFault):
-            return None  # perhaps only the log-probabilities were refused
-        if answer.tokens is None:
-            self._logprobs_offered = False
-            return None
-        probs = measure_options(request.options, answer.tokens)
-        if probs is None:
-            return None
-        return TextReply(
-            text=max(request.options, key=probs.__getitem__),
-            option_probs=probs,
-            option_source="logprobs",
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-        )
-
-    async def _write(self, slot: Slot, request: TextRequest, schema: Mapping[str, Any] | None) -> TextReply | RowFault:
-        """Ask, and ask once more if the answer cannot be read."""
-        fault = RowFault("unparsable_reply")
-        options = _writing_options(request, schema, self._config.reasoning_tokens)
-        prompt_tokens = completion_tokens = 0
-        for attempt in range(2):
-            answer = await self._ask(slot, request, options, repair=attempt > 0, schema=schema)
-            if isinstance(answer, RowFault):
-                return answer
-            prompt_tokens += answer.prompt_tokens
-            completion_tokens += answer.completion_tokens
-            text, thinking = split_thinking(answer.content)
-            thinking = answer.reasoning or thinking or None
-            raw = answer.content if text or not answer.reasoning else f"<think>{answer.reasoning}"
-            if loops_white_space(answer.content):
-                fault = RowFault("unparsable_reply", "the reply is a loop of white space", raw)
-                continue
-            if answer.finish_reason == "length":
-                return RowFault("reply_too_long", self._explain_length(text, thinking, options["max_tokens"]), raw)
-            if not text:
-                said = "the model thought and answered nothing" if thinking else "the model answered nothing"
-                return RowFault("empty_reply", said, raw)
-            if schema is not None and thinking is None:
-                self._doubt_thinking(answer)
-            try:
-                value = read_json(text, schema) if schema is not None else None
-            except ValueError as exc:
-                fault = RowFault("unparsable_reply", f"the reply is {exc}", raw)
-                continue
-            return TextReply(
-                text=text,
-                value=value,
-                reasoning=thinking,
-                repaired=attempt > 0,
-                prompt_tokens=prompt_tokens,
-                completion_tokens=completion_tokens,
-            )
-        return fault
-
-    def _explain_length(self, text: str, thinking: str | None, tokens: int) -> str:
-        if thinking and not text:
-            return f"the model thought for all of its {tokens} tokens and gave no answer; raise `reasoning_tokens`"
-        if thinking is None and self._config.reasoning_tokens:
-            # Without its opening tag, which templates put into the prompt, a thought looks like an answer.
-            return f"the reply does not end within {tokens} tokens, nor do thoughts in it; raise `reasoning_tokens`"
-        return f"the reply does not end within {tokens} tokens"
-
-    def _doubt_thinking(self, answer: _Answer) -> None:
+    def _doubt_thinking(self, reply: TextReply, answer: ChatAnswer) -> None:
         """Warn, once, where a model that should think gives its first JSON without."""
+        if reply.reasoning is not None or (reply.value is None and reply.option_source is None):
+            return
         if self._config.reasoning_tokens and not self._thoughts_seen and not answer.reasoning_tokens:
             _log.warning(
                 "text engine %s: `reasoning_tokens` is set, but it answers in JSON without thinking; vLLM lets it "
@@ -260,46 +153,15 @@ class OpenAiTextEngine:
             )
         self._thoughts_seen = True
 
-    async def _ask(
-        self,
-        slot: Slot,
-        request: TextRequest,
-        options: Mapping[str, Any],
-        repair: bool = False,
-        schema: Mapping[str, Any] | None = None,
-    ) -> _Answer | RowFault:
-        messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        if repair:
-            # Into the last message, not behind it: some chat templates refuse two user turns in a row.
-            messages[-1]["content"] += _REPAIR if schema is not None else _REPAIR_TEXT
-        return await self._client.complete(
-            slot, _read_completion, seed=request.seed + repair, messages=messages, **options
-        )
-
 
 def describe_settings(config: OpenAiTextConfig | VllmTextConfig | LlamaCppTextConfig) -> tuple[tuple[str, str], ...]:
     """Return the settings of an engine's identity that this client has a part in."""
-    settings = (("logprobs", str(config.logprobs)), ("reading", _READING_VERSION))
+    settings = (("logprobs", str(config.logprobs)), ("reading", READING_VERSION))
     thinking = (("reasoning_tokens", str(config.reasoning_tokens)),) if config.reasoning_tokens else ()
     return settings + thinking
 
 
-def _writing_options(request: TextRequest, schema: Mapping[str, Any] | None, reasoning_tokens: int) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "max_tokens": request.max_tokens + reasoning_tokens,
-        "temperature": 0.0 if request.options else request.temperature,
-        "top_p": request.top_p,
-    }
-    if schema is not None:
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", request.task)[:64] or "reply"
-        options["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": name, "strict": True, "schema": dict(schema)},
-        }
-    return options
-
-
-def _read_completion(completion: ChatCompletion) -> _Answer:
+def _read_completion(completion: ChatCompletion) -> ChatAnswer:
     choice = completion.choices[0]
     extra = choice.message.model_extra or {}
     # vLLM has called the field both names.
@@ -309,7 +171,7 @@ def _read_completion(completion: ChatCompletion) -> _Answer:
         tokens = tuple((top.token, top.logprob) for top in choice.logprobs.content[0].top_logprobs) or None
     usage = completion.usage
     details = usage.completion_tokens_details if usage else None
-    return _Answer(
+    return ChatAnswer(
         content=choice.message.content or "",
         reasoning=reasoning if isinstance(reasoning, str) else None,
         finish_reason=choice.finish_reason,

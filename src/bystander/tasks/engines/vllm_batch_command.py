@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import signal
-import subprocess
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.text_engine_configs import VllmBatchTextConfig
+from bystander.tasks.engines.guarded_process import GuardedProcess, pick_lines
+from bystander.tasks.engines.process_guard import CANNOT_START
 
 SCRIPT_NAME = "run-batches.sh"
-_LAST_LINES = 5
-_LAST_BYTES = 8192
+_GRACE_S = 10.0
+"""How long vLLM may take to end before it is killed."""
 
 
 def make_command(config: VllmBatchTextConfig, requests: str, results: str) -> list[str]:
@@ -44,13 +43,13 @@ def write_script(config: VllmBatchTextConfig, folder: Path) -> Path:
 
 
 class BatchRunner:
-    """Runs batches, one at a time: a run of vLLM takes its accelerators for itself."""
+    """Runs batches, one at a time: a run of vLLM takes its accelerators for itself. None outlives this process."""
 
     def __init__(self, config: VllmBatchTextConfig) -> None:
         self._config = config
         self._turn = threading.Lock()
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: GuardedProcess | None = None
         self._closed = False
 
     def run(self, requests: Path, results: Path) -> None:
@@ -61,14 +60,18 @@ class BatchRunner:
             EngineError: it failed, ran longer than `timeout_s`, or wrote no results.
         """
         part = results.with_suffix(".part")
-        log = results.with_suffix(".log")
         command = make_command(self._config, str(requests), str(part))
         with self._turn:
-            status = self._wait(command, log)
+            status, said = self._wait(command, results.with_suffix(".log"))
+        if status == CANNOT_START:
+            raise EngineSetupError(
+                f"{said}; name the program of vLLM's environment in `command`, or answer the files elsewhere with "
+                "`mode: files`"
+            )
         if status != 0:
-            raise EngineError(f"{_name(command)}: exit status {status}: {read_last_lines(log)} (log: {log})")
+            raise EngineError(f"{_name(command)}: exit status {status}: {said}")
         if not part.exists():
-            raise EngineError(f"{_name(command)}: wrote no results: {read_last_lines(log)} (log: {log})")
+            raise EngineError(f"{_name(command)}: wrote no results: {said}")
         part.replace(results)
 
     def close(self) -> None:
@@ -76,54 +79,42 @@ class BatchRunner:
         with self._lock:
             self._closed = True
             if self._process is not None:
-                _kill(self._process)
+                self._process.ask_to_end()
 
-    def _wait(self, command: Sequence[str], log: Path) -> int:
-        with log.open("wb") as sink:
-            with self._lock:
-                if self._closed:
-                    raise EngineSetupError(f"text engine {self._config.model!r} was closed")
-                try:
-                    # A session of its own: vLLM starts processes that would outlive it.
-                    self._process = subprocess.Popen(
-                        command, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, start_new_session=True
-                    )
-                except OSError as exc:
-                    raise EngineSetupError(
-                        f"{command[0]}: cannot be started ({exc.strerror}); name the program of vLLM's environment in "
-                        "`command`, or answer the files elsewhere with `mode: files`"
-                    ) from exc
-                process = self._process
-            try:
-                status = process.wait(timeout=self._config.timeout_s)
-            except subprocess.TimeoutExpired as exc:
-                raise EngineError(
-                    f"{_name(command)}: not done after {self._config.timeout_s:g} s (log: {log}); raise `timeout_s` or "
-                    "lower `partition_rows`"
-                ) from exc
-            finally:
-                with self._lock:
-                    _kill(process)
-                    self._process = None
+    def _wait(self, command: Sequence[str], log: Path) -> tuple[int, str]:
+        """Return the exit status of a run, and what its log says of its end."""
+        config, late = self._config, threading.Event()
+        with self._lock:
             if self._closed:
-                raise EngineSetupError(f"text engine {self._config.model!r} was closed while it answered")
-            return status
+                raise EngineSetupError(f"text engine {config.model!r} was closed")
+            process = self._process = GuardedProcess(command, os.environ, log, _GRACE_S)
+
+        def end_late() -> None:
+            late.set()
+            process.ask_to_end()
+
+        timer = threading.Timer(config.timeout_s, end_late)
+        timer.start()
+        try:
+            status = process.wait()
+        finally:
+            timer.cancel()
+            process.end()
+            with self._lock:
+                self._process = None
+        if self._closed:
+            raise EngineSetupError(f"text engine {config.model!r} was closed while it answered")
+        if late.is_set():
+            raise EngineError(
+                f"{_name(command)}: not done after {config.timeout_s:g} s (log: {log}); raise `timeout_s` or lower "
+                "`partition_rows`"
+            )
+        return status, f"{process.describe_end()} (log: {log})"
 
 
 def read_last_lines(log: Path) -> str:
-    """Return the last lines of a log, in one."""
-    with log.open("rb") as source:
-        source.seek(max(0, log.stat().st_size - _LAST_BYTES))
-        text = source.read().decode("utf-8", "replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " / ".join(lines[-_LAST_LINES:]) or "it said nothing"
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a program and all that it started; what it started may outlive it."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    """Return what a log says of the end of a program."""
+    return pick_lines(log.read_text("utf-8", "replace"))
 
 
 def _name(command: Sequence[str]) -> str:
