@@ -31,10 +31,10 @@ PRESENT = {
 }
 
 
-def run_doctor(monkeypatch: pytest.MonkeyPatch, models: Mapping[str, str] | str) -> tuple[int, str]:
+def run_doctor(monkeypatch: pytest.MonkeyPatch, models: Mapping[str, str] | str, *arguments: str) -> tuple[int, str]:
     monkeypatch.setattr(module, "list_models", lambda: models)
     monkeypatch.setattr(module, "_try_import", lambda name: None)
-    result = CliRunner().invoke(app)
+    result = CliRunner().invoke(app, arguments)
     return result.exit_code, result.stdout
 
 
@@ -51,6 +51,27 @@ def test_a_missing_model_is_named_with_its_fix(monkeypatch: pytest.MonkeyPatch) 
     assert "Profile laptop: cannot run" in text
     assert "speech: kokoro: kokoro-v1.0-int8: is missing in the model store" in text
     assert "-> bystander models fetch kokoro-v1.0-int8" in text
+
+
+def test_another_profile_with_a_file_over_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text(f"engines: {{speech: {{bank: '{tmp_path / 'bank'}', python: '{sys.executable}'}}}}", "utf-8")
+    code, text = run_doctor(monkeypatch, PRESENT, "--profile", "paper", "--config", str(site))
+    assert code == 1
+    assert "Profile laptop" not in text
+    assert f"missing speech: chatterbox: no voice bank at {tmp_path / 'bank'} -> make it with" in text
+    monkeypatch.setattr(module, "_is_bank", lambda uri: True)
+    site.write_text("engines: {speech: {endpoints: ['tts:8100'], python: [], max_worker_memory_mib: null}}", "utf-8")
+    code, text = run_doctor(monkeypatch, PRESENT, "--profile", "paper", "--config", str(site))
+    assert code == 0
+    assert "Profile paper: can run" in text
+    assert "Qwen/Qwen3-235B-A22B-Thinking-2507 at http://127.0.0.1:8001/v1 (not contacted)" in text
+
+
+def test_no_such_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, text = run_doctor(monkeypatch, PRESENT, "--profile", "papers")
+    assert code == 1
+    assert "no profile 'papers'" in text
 
 
 def test_no_model_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +116,8 @@ def test_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "is corrupt in the model store" in corrupt.detail
 
 
-def test_speech_workers_are_not_started() -> None:
+def test_speech_workers_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_is_bank", lambda uri: uri == "b")
     there = module.check_engine("speech", ChatterboxSpeechConfig(bank="b", python=sys.executable), {})
     assert (there.state, there.detail) == ("ok", "english on cuda:0 (not started)")
     attached = module.check_engine("speech", ChatterboxSpeechConfig(bank="b", endpoints=("tts:8100",)), {})

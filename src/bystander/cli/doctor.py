@@ -7,14 +7,15 @@ import importlib
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from bystander.cli.build_options import Config
 from bystander.schemas.addresses import show_addresses
 from bystander.schemas.errors import BystanderError
 from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig
@@ -76,17 +77,23 @@ class Check:
     fix: str = ""
 
 
-def doctor() -> None:
-    """Say what is installed, which engines can open, how to get the rest; exit with 1 if `laptop` cannot run."""
+def doctor(
+    profile: Annotated[
+        str, typer.Option(help="The profile of TPI builds that has to run; with another, only that one is looked at.")
+    ] = REQUIRED_PROFILE,
+    config: Config = None,
+) -> None:
+    """Say what is installed, which engines can open, how to get the rest; exit with 1 if the profile cannot run."""
     runs: dict[str, bool] = {}
     _print("System", check_system())
     packages = list(check_packages())
     _print("Packages", packages)
     models = list_models()
-    for profile, checks in check_profiles(models):
-        runs[profile] = all(check.state != "missing" for check in checks)
-        _print(f"Profile {profile}: {'can run' if runs[profile] else 'cannot run'}", checks)
-    if not runs.get(REQUIRED_PROFILE) or any(check.state == "missing" for check in packages):
+    only = None if profile == REQUIRED_PROFILE and not config else profile
+    for name, checks in check_profiles(models, only, config or ()):
+        runs[name] = all(check.state != "missing" for check in checks)
+        _print(f"Profile {name}: {'can run' if runs[name] else 'cannot run'}", checks)
+    if not runs.get(profile) or any(check.state == "missing" for check in packages):
         raise typer.Exit(1)
 
 
@@ -163,13 +170,15 @@ def list_models() -> Mapping[str, str] | str:
         return f"{type(exc).__name__}: {exc}"
 
 
-def check_profiles(models: Mapping[str, str] | str) -> Iterator[tuple[str, list[Check]]]:
-    """Yield each profile with one check an engine."""
+def check_profiles(
+    models: Mapping[str, str] | str, only: str | None = None, files: Sequence[str] = ()
+) -> Iterator[tuple[str, list[Check]]]:
+    """Yield each profile, or one, with one check an engine; the fields of YAML `files` are laid over it."""
     from bystander.schemas.config import list_profiles, load_config
 
-    for profile in list_profiles():
+    for profile in [only] if only is not None else list_profiles():
         try:
-            engines = load_config(profile).engines
+            engines = load_config(profile, files).engines
         except BystanderError as exc:
             yield profile, [Check("missing", "configuration", str(exc))]
             continue
@@ -220,13 +229,26 @@ def _check_vllm(subject: str, config: Any) -> Check:
 
 
 def check_speech_workers(subject: str, config: ChatterboxSpeechConfig) -> Check:
-    """Say whether the workers' Python is there. No worker is asked."""
-    if config.endpoints:
-        return Check("ok", subject, f"{config.model} at {', '.join(config.endpoints)} (not contacted)")
-    if config.python_words and shutil.which(config.python_words[0]) is None:
+    """Say whether the bank and the workers' Python are there. No worker is asked."""
+    if not config.endpoints and config.python_words and shutil.which(config.python_words[0]) is None:
         fix = "make the environment of envs/chatterbox, or set engines.speech.endpoints"
         return Check("missing", subject, f"no Python {config.python_words[0]} for the workers", fix)
+    if not _is_bank(config.bank):
+        fix = "make it with `bystander voices index SOURCE --to BANK`, and name it in engines.speech.bank"
+        return Check("missing", subject, f"no voice bank at {config.bank}", fix)
+    if config.endpoints:
+        return Check("ok", subject, f"{config.model} at {', '.join(config.endpoints)} (not contacted)")
     return Check("ok", subject, f"{config.model} on {', '.join(config.devices)} (not started)")
+
+
+def _is_bank(uri: str) -> bool:
+    from bystander.storage.voice_bank import open_voice_bank
+
+    try:
+        open_voice_bank(uri)
+    except BystanderError:
+        return False
+    return True
 
 
 def _print(title: str, checks: Iterable[Check]) -> None:
