@@ -24,7 +24,7 @@ from bystander.flows import partition_stream
 from bystander.flows.listeners import SilentListener
 from bystander.schemas.stages import Stage, split_rows
 from bystander.tasks.engines.simulated_slots import Span, measure_busy_together, measure_utilisation
-from bystander.tasks.run_stage import execute_stage
+from bystander.tasks.run_stage import report_stage
 from toy_stages import NUMBERS, ToyEnvironment, ToyParams, make_partition
 
 OVERHEAD_S = 0.3
@@ -236,7 +236,7 @@ def run_virtual_build(
         callbacks: list[Callable[[Any], None]] = []
         position = next(i for i, item in enumerate(stages) if item.name == stage)
         handle = SimpleNamespace(
-            result=lambda raise_on_failure=True: execute_stage(stages[position], partition, environment),
+            result=lambda raise_on_failure=True: report_stage(stages[position], partition, environment),
             add_done_callback=callbacks.append,
         )
 

@@ -35,7 +35,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--profile", "huge"], "no profile 'huge'; there are fake, laptop, playbook"),
+        (["--profile", "huge"], "no profile 'huge'; there are fake, laptop, paper, playbook"),
         (["--system", "policy"], "--system 'policy': write it as name=model.yaml or name=predictions.jsonl"),
         (["--system", "s={engine: predictions}", "--system", "s=b.jsonl"], "--system: s comes twice"),
         (["--judge", "j=none.yaml"], "none.yaml: cannot be read"),

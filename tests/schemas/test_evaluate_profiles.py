@@ -18,9 +18,9 @@ from bystander.schemas.evaluate_profiles import (
 POLICY = {"policy": {"engine": "stand_in", "kind": "policy"}}
 
 
-@pytest.mark.parametrize("profile", ["fake", "laptop", "playbook"])
+@pytest.mark.parametrize("profile", ["fake", "laptop", "paper", "playbook"])
 def test_every_profile_has_a_judge(profile: str) -> None:
-    assert list_evaluate_profiles() == ["fake", "laptop", "playbook"]
+    assert list_evaluate_profiles() == ["fake", "laptop", "paper", "playbook"]
     config = load_evaluate_config(profile)
     assert len(config.judges) == 1
     assert config.systems == {}

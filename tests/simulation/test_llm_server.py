@@ -159,7 +159,7 @@ def test_protocol_around_it(served: Any) -> None:
     for body in ({}, [], {"model": MODEL, "messages": []}, {"model": MODEL, "messages": [3]}):
         assert post(base_url, body)[0] == 400
     assert post(base_url, {**ask, "model": "qwen"})[0] == 404
-    with opened(base_url, "qwen") as engine, pytest.raises(EngineSetupError, match="no model 'qwen'"):
+    with opened(base_url, "qwen") as engine, pytest.raises(EngineSetupError, match="it serves simulated, not 'qwen'"):
         engine.generate([TextRequest("t", (Message("user", "Hi"),), seed=1)])
 
 

@@ -43,7 +43,7 @@ def _check_addresses(config: OpenAiTextConfig | OpenAiAudioConfig, what: str) ->
     addresses = list_addresses(config.base_url)
     for address in addresses:
         _check_form(address, what)
-    if getproxies():
+    if getproxies().keys() - {"no"}:
         return  # perhaps only a proxy reaches them
     key = os.environ.get(config.api_key_env, "") if config.api_key_env else "none"
     with ThreadPoolExecutor(min(len(addresses), _MOST_CHECKED_AT_ONCE)) as threads:

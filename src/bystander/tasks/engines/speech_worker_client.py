@@ -25,7 +25,7 @@ from bystander.workers.speech.protocol import (
 _HEALTH_TIMEOUT_S = 10.0
 
 
-class WorkerLostError(EngineUnavailableError):
+class SpeechWorkerLostError(EngineUnavailableError):
     """A worker hung up, cannot be reached, or does not answer in time. What it had not answered may be sent again."""
 
 
@@ -44,7 +44,7 @@ class SpeechWorkerClient:
         """Return what the worker says of its model, or None while it loads.
 
         Raises:
-            WorkerLostError: it cannot be reached.
+            SpeechWorkerLostError: it cannot be reached.
             EngineSetupError: it is no worker of this protocol, or does not take the token.
         """
         status, body = self._call("GET", "/hello", timeout_s=_HEALTH_TIMEOUT_S)
@@ -60,7 +60,7 @@ class SpeechWorkerClient:
         """Return the worker's resident memory.
 
         Raises:
-            WorkerLostError: it cannot be reached.
+            SpeechWorkerLostError: it cannot be reached.
         """
         _, body = self._call("GET", "/health", timeout_s=_HEALTH_TIMEOUT_S)
         return _read_memory(read_object(body))
@@ -69,7 +69,7 @@ class SpeechWorkerClient:
         """Return whether a voice needs no preparing.
 
         Raises:
-            WorkerLostError: the worker died.
+            SpeechWorkerLostError: the worker died.
         """
         status, body = self._call("GET", f"/voices/{key}")
         if status != 404:
@@ -80,7 +80,7 @@ class SpeechWorkerClient:
         """Have a voice prepared; return why nothing can be made of its reference clip, if so.
 
         Raises:
-            WorkerLostError: the worker died.
+            SpeechWorkerLostError: the worker died.
         """
         path = f"/voices/{key}?sampling_rate={sampling_rate}"
         status, body = self._call("PUT", path, encode_samples(samples))
@@ -96,7 +96,7 @@ class SpeechWorkerClient:
         """Have a batch spoken; each frame is handed on as soon as it comes. Returns the worker's memory in MiB after.
 
         Raises:
-            WorkerLostError: the worker died, or was silent for too long; frames that came before are good.
+            SpeechWorkerLostError: the worker died, or was silent for too long; frames that came before are good.
         """
         connection = self._connect(self._timeout_s)
         try:
@@ -108,7 +108,7 @@ class SpeechWorkerClient:
                 if frame.head.get("state") == "end":
                     return _read_memory(frame.head)
                 on_frame(frame)
-            raise WorkerLostError(f"speech worker {self.name} ended an answer too soon")
+            raise SpeechWorkerLostError(f"speech worker {self.name} ended an answer too soon")
         except (OSError, EOFError, http.client.HTTPException) as exc:
             raise self._lose(exc) from exc
         except ProtocolError as exc:
@@ -120,7 +120,7 @@ class SpeechWorkerClient:
         """Ask the worker to end.
 
         Raises:
-            WorkerLostError: it cannot be reached.
+            SpeechWorkerLostError: it cannot be reached.
         """
         self._call("POST", "/shutdown", b"", timeout_s=_HEALTH_TIMEOUT_S)
 
@@ -148,9 +148,9 @@ class SpeechWorkerClient:
         self._connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
         return self._connection
 
-    def _lose(self, exc: Exception) -> WorkerLostError:
+    def _lose(self, exc: Exception) -> SpeechWorkerLostError:
         said = f"did not answer in {self._timeout_s:g} s" if isinstance(exc, TimeoutError) else f"is gone ({exc!r})"
-        return WorkerLostError(f"speech worker {self.name} {said}")
+        return SpeechWorkerLostError(f"speech worker {self.name} {said}")
 
     def _expect(self, status: int, body: bytes) -> None:
         """Raise EngineSetupError for any status but 200: the worker understood, and refuses all such requests."""

@@ -19,7 +19,7 @@ from typing import IO, Any, Protocol
 import bystander.workers.speech
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig
-from bystander.tasks.engines.speech_worker_client import SpeechWorkerClient, WorkerLostError
+from bystander.tasks.engines.speech_worker_client import SpeechWorkerClient, SpeechWorkerLostError
 from bystander.workers.speech.protocol import TOKEN_VARIABLE, Hello, ProtocolError
 
 PROGRAM = Path(bystander.workers.speech.__file__).parent
@@ -46,7 +46,7 @@ class WorkerSource(Protocol):
 
         Raises:
             EngineSetupError: it never will: its settings, packages or weights are wrong.
-            WorkerLostError: it died or cannot be reached now.
+            SpeechWorkerLostError: it died or cannot be reached now.
         """
         ...
 
@@ -102,7 +102,7 @@ class StartedWorker:
             closed = self._closed
         if closed:
             self.discard()
-            raise WorkerLostError(f"speech worker {self.name} was closed")
+            raise SpeechWorkerLostError(f"speech worker {self.name} was closed")
         events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         assert process.stdout is not None
         threading.Thread(target=_read_events, args=(process.stdout, events), daemon=True).start()
@@ -147,7 +147,7 @@ class StartedWorker:
         if event is not None and event.get("event") == "failed":
             raise EngineSetupError(f"speech worker {self.name}: {event.get('detail')}; its log: {self._log}")
         if event is None:
-            raise WorkerLostError(f"speech worker {self.name} died while starting: {_read_tail(self._log)}")
+            raise SpeechWorkerLostError(f"speech worker {self.name} died while starting: {_read_tail(self._log)}")
         if event.get("event") != expected:
             raise EngineSetupError(f"speech worker {self.name} says {event!r} instead of {expected!r}")
         return event
@@ -171,16 +171,16 @@ class AttachedWorker:
         """Wait until the worker can speak: it may be loading, or be started again by whoever runs it."""
         deadline = time.monotonic() + self._config.startup_timeout_s
         while True:
-            lost: WorkerLostError | None = None
+            lost: SpeechWorkerLostError | None = None
             try:
                 if self.client.hello() is not None:
                     return self.client
-            except WorkerLostError as exc:
+            except SpeechWorkerLostError as exc:
                 lost = exc
             if time.monotonic() + _POLL_S > deadline:
-                raise lost or WorkerLostError(f"speech worker {self.name} is still loading")
+                raise lost or SpeechWorkerLostError(f"speech worker {self.name} is still loading")
             if self._closed.wait(_POLL_S):
-                raise WorkerLostError(f"speech worker {self.name} was closed")
+                raise SpeechWorkerLostError(f"speech worker {self.name} was closed")
 
     def discard(self) -> None:
         """Nothing to let go of."""
@@ -194,7 +194,7 @@ def describe_worker(config: ChatterboxSpeechConfig) -> Hello:
 
     Raises:
         EngineSetupError: they cannot be had, or say nothing that can be understood.
-        WorkerLostError: no endpoint can be reached.
+        SpeechWorkerLostError: no endpoint can be reached.
     """
     if config.endpoints:
         return _ask_endpoints(config)
@@ -228,15 +228,15 @@ def _ask_endpoints(config: ChatterboxSpeechConfig) -> Hello:
     clients = [AttachedWorker(config, endpoint).client for endpoint in config.endpoints]
     deadline = time.monotonic() + config.startup_timeout_s
     while True:
-        lost: WorkerLostError | None = None
+        lost: SpeechWorkerLostError | None = None
         for client in clients:
             try:
                 if (hello := client.hello()) is not None:
                     return hello
-            except WorkerLostError as exc:
+            except SpeechWorkerLostError as exc:
                 lost = exc
         if time.monotonic() + _POLL_S > deadline:
-            raise lost or WorkerLostError("every speech worker is still loading")
+            raise lost or SpeechWorkerLostError("every speech worker is still loading")
         time.sleep(_POLL_S)
 
 

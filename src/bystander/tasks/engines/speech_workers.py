@@ -13,7 +13,7 @@ import numpy as np
 from bystander.schemas.engines import RowFault, Samples, SpeechReply, SpeechRequest
 from bystander.schemas.errors import EngineSetupError, EngineUnavailableError, InputError
 from bystander.tasks.engines.speech_jobs import JobQueue, SpeechCall, SpeechJob
-from bystander.tasks.engines.speech_worker_client import SpeechWorkerClient, WorkerLostError
+from bystander.tasks.engines.speech_worker_client import SpeechWorkerClient, SpeechWorkerLostError
 from bystander.tasks.engines.speech_worker_process import WorkerSource
 from bystander.workers.speech.protocol import Frame, Hello, SpeakRequest, make_voice_key
 
@@ -121,7 +121,7 @@ class SpeechWorkerPool:
                 continue
             try:
                 self._serve_batch(slot, pending)
-            except WorkerLostError as exc:
+            except SpeechWorkerLostError as exc:
                 if self._closed:
                     _fail_all(pending, EngineSetupError("the speech engine was closed"))
                 elif self._leave(slot, pending, exc):
@@ -165,7 +165,7 @@ class SpeechWorkerPool:
         ]
         try:
             memory_mib = client.speak(sent, self._rules.settings, keep)
-        except WorkerLostError as exc:
+        except SpeechWorkerLostError as exc:
             self._strike(running, pending, exc)
             raise
         if pending:
@@ -197,7 +197,7 @@ class SpeechWorkerPool:
             jobs = [job for job in pending if job.request.voice == voice]
             try:
                 found = self._prepare_voice(slot, client, voice)
-            except WorkerLostError as exc:
+            except SpeechWorkerLostError as exc:
                 self._strike(jobs, pending, exc)
                 raise
             if isinstance(found, str):
@@ -230,7 +230,7 @@ class SpeechWorkerPool:
         with self._bank_lock:
             return self._read_reference(voice)
 
-    def _strike(self, guilty: list[SpeechJob], pending: list[SpeechJob], exc: WorkerLostError) -> None:
+    def _strike(self, guilty: list[SpeechJob], pending: list[SpeechJob], exc: SpeechWorkerLostError) -> None:
         """Count a worker's death against the jobs that it was at, and give up those that killed too many."""
         for job in guilty:
             job.strikes += 1
@@ -238,7 +238,7 @@ class SpeechWorkerPool:
                 pending.remove(job)
                 job.answer(RowFault("speech_worker_died", f"{job.strikes} workers died of it; {exc}"))
 
-    def _leave(self, slot: _Slot, pending: list[SpeechJob], exc: WorkerLostError) -> bool:
+    def _leave(self, slot: _Slot, pending: list[SpeechJob], exc: SpeechWorkerLostError) -> bool:
         """Clean up after a death; return whether this worker is left out from now on."""
         slot.source.discard()
         slot.client = None
