@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -36,6 +37,16 @@ configure_prefect()
 for signum, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(signum) is signal.SIG_IGN:
         signal.signal(signum, handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def settle_memory() -> None:
+    """Leave what earlier modules keep (models, routes of servers, pages) out of every later search for garbage.
+
+    It is millions of objects by the end: looking through them again and again makes tests take several times as long.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -105,8 +105,11 @@ def test_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert absent.state == "missing"
     assert "install vLLM in an environment of its own" in absent.detail
     assert module.check_engine("speech", FakeSpeechConfig(), "no store").state == "ok"
-    batches = module.check_engine("writer", VllmBatchTextConfig(model="m", command="/opt/vllm"), {})
-    assert (batches.state, batches.detail) == ("ok", "m, by /opt/vllm, which was not started")
+    batches = module.check_engine("writer", VllmBatchTextConfig(model="m", command=sys.executable), {})
+    assert (batches.state, batches.detail) == ("ok", f"m, by {sys.executable}, which was not started")
+    absent = module.check_engine("writer", VllmBatchTextConfig(model="m", command="no-such-vllm"), {})
+    assert absent.state == "missing"
+    assert "vllm_batch: no program 'no-such-vllm'" in absent.detail
     own = tmp_path / "own.gguf"
     own.write_bytes(b"")
     assert module.check_engine("writer", LlamaCppTextConfig(model=str(own)), {}).state == "ok"

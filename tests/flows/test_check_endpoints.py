@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterator
 
@@ -11,7 +12,8 @@ from bystander.flows.check_endpoints import check_model_server
 from bystander.flows.listeners import SilentListener, listening
 from bystander.schemas.engine_configs import OpenAiAudioConfig
 from bystander.schemas.errors import ConfigError, EngineSetupError
-from bystander.schemas.text_engine_configs import FakeTextConfig, OpenAiTextConfig, VllmTextConfig
+from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig
+from bystander.schemas.text_engine_configs import FakeTextConfig, OpenAiTextConfig, VllmBatchTextConfig, VllmTextConfig
 from tasks.engines.scripted_chat_server import answer_well, serve_script
 
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -45,6 +47,23 @@ def test_one_that_answers_is_enough_and_the_others_are_told(phases):
     assert phases.heard == [
         f"judge j at {NOWHERE}: cannot be reached (Connection refused); it is left out until it answers"
     ]
+
+
+def test_speech_workers_that_run_elsewhere(phases):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        there = f"127.0.0.1:{listener.getsockname()[1]}"
+        check_model_server(ChatterboxSpeechConfig(bank="b", model="tone", endpoints=(there, "127.0.0.1:9")))
+    assert phases.heard == ["speech workers: 127.0.0.1:9: Connection refused; left out until they answer"]
+    with pytest.raises(
+        ConfigError, match=r"none of engines\.speech\.endpoints can be reached \(127\.0\.0\.1:9: Connection"
+    ):
+        check_model_server(ChatterboxSpeechConfig(bank="b", model="tone", endpoints=("127.0.0.1:9",)))
+
+
+def test_a_program_for_batches_that_is_not_there():
+    with pytest.raises(EngineSetupError, match="no program 'no-such-vllm'; name that of vLLM's environment"):
+        check_model_server(VllmBatchTextConfig(model="m", command="no-such-vllm"))
+    check_model_server(VllmBatchTextConfig(model="m", command="no-such-vllm", mode="files", folder="batches"))
 
 
 def test_none_that_answers():

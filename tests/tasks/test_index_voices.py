@@ -82,7 +82,11 @@ def test_an_unchanged_source_is_not_indexed_again(corpus, tmp_path, monkeypatch)
 def test_other_settings_make_another_bank(corpus, tmp_path):
     bank = str(tmp_path / "bank")
     first = index_voices(make_config(corpus), bank).manifest
-    second = index_voices(make_config(corpus, index__max_duration_s=7.0), bank)
+    other = make_config(corpus, index__max_duration_s=7.0)
+    with pytest.raises(InputError, match=r"is finished, and was made of another source.*or replace it with --replace"):
+        index_voices(other, bank)
+    assert verify_voice_bank(bank) == []
+    second = index_voices(other, bank, replace_bank=True)
     assert not second.unchanged
     assert second.manifest.digest != first.digest
     assert verify_voice_bank(bank) == []
@@ -248,6 +252,20 @@ def test_a_source_without_a_voice_is_said_and_its_rejects_are_there(tmp_path):
     assert len(read_rejects(tmp_path / "bank")) == 2
     write_clip(tmp_path / "corpus/ann/1.wav", make_clip(1))
     assert index_voices(make_config(tmp_path / "corpus"), str(tmp_path / "bank")).manifest.counts.voices == 1
+
+
+def test_a_finished_bank_stays_until_there_is_a_voice_to_replace_it_with(corpus, tmp_path):
+    bank = tmp_path / "bank"
+    first = index_voices(make_config(corpus), str(bank)).manifest
+    rejects = (bank / "rejects/voices.parquet").read_bytes()
+    (tmp_path / "empty/ann").mkdir(parents=True)
+    (tmp_path / "empty/ann/1.wav").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"none has speech that can be used.*work/rejects/voices\.parquet says why"):
+        index_voices(make_config(tmp_path / "empty"), str(bank), replace_bank=True)
+    assert verify_voice_bank(str(bank)) == []
+    assert (bank / "rejects/voices.parquet").read_bytes() == rejects
+    assert open_voice_bank(str(bank)).digest == first.digest
+    assert len(pq.read_table(bank / "work/rejects/voices.parquet")) == 2
 
 
 def test_a_folder_of_something_else_is_left_alone(corpus, tmp_path):

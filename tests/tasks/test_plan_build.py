@@ -130,6 +130,12 @@ def test_a_small_build_plans_a_larger_one(planned: Planned) -> None:
     assert better.task_run_share < 0.01 <= report.task_run_share
 
 
+def test_yields_of_other_engines_are_minded(planned: Planned) -> None:
+    (said, *_) = plan_build(load_config("playbook"), str(planned.built.folder), Resources()).warnings
+    assert said.startswith("the yields, measured in tpi-train/")
+    assert "are those of other engines (writer: fake_text fake; judge: fake_text fake; speech: fake_speech " in said
+
+
 def test_unknown_rate_is_said_and_can_be_given() -> None:
     config = load_config(
         "fake", overrides={"engines.speech": {"engine": "kokoro"}, "engines.recogniser": {"engine": "faster_whisper"}}

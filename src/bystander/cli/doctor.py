@@ -64,6 +64,7 @@ _ENGINE_PACKAGES = {
     "openai_whisper": ("openai-whisper",),
     "onnx_verifier": ("onnxruntime", "librosa"),
 }
+_REMEDIES = {"openai-whisper": "pip install 'bystander[whisper]'"}
 _MFA_TIMEOUT_S = 60.0
 
 
@@ -192,14 +193,18 @@ def check_engine(role: str, config: Any, models: Mapping[str, str] | str) -> Che
     for name in _ENGINE_PACKAGES.get(config.engine, ()):
         fault = _try_import(name)
         if fault:
-            return Check("missing", subject, f"package {name} {fault}", f"pip install --force-reinstall {name}")
+            return Check(
+                "missing",
+                subject,
+                f"package {name} {fault}",
+                _REMEDIES.get(name, f"pip install --force-reinstall {name}"),
+            )
     if config.engine == "openai":
         return Check("ok", subject, f"{config.model} at {show_addresses(config.base_url)} (not contacted)")
     if config.engine == "vllm":
         return _check_vllm(subject, config)
     if config.engine == "vllm_batch":
-        where = f"by {config.command[0]}, which was not started" if config.mode == "run" else "by files, elsewhere"
-        return Check("ok", subject, f"{config.model}, {where}")
+        return _check_batches(subject, config)
     if config.engine == "chatterbox":
         return check_speech_workers(subject, config)
     model = getattr(config, "model", None)
@@ -228,14 +233,28 @@ def _check_vllm(subject: str, config: Any) -> Check:
         return Check("missing", subject, str(exc))
 
 
+def _check_batches(subject: str, config: Any) -> Check:
+    from bystander.tasks.engines.vllm_batch_command import find_batch_program
+
+    try:
+        program = find_batch_program(config)
+    except BystanderError as exc:
+        return Check("missing", subject, str(exc))
+    where = f"by {program}, which was not started" if config.mode == "run" else "by files, elsewhere"
+    return Check("ok", subject, f"{config.model}, {where}")
+
+
 def check_speech_workers(subject: str, config: ChatterboxSpeechConfig) -> Check:
     """Say whether the bank and the workers' Python are there. No worker is asked."""
+    faults, fixes = [], []
     if not config.endpoints and config.python_words and shutil.which(config.python_words[0]) is None:
-        fix = "make the environment of envs/chatterbox, or set engines.speech.endpoints"
-        return Check("missing", subject, f"no Python {config.python_words[0]} for the workers", fix)
+        faults.append(f"no Python {config.python_words[0]} for the workers")
+        fixes.append("make the environment of envs/chatterbox, or set engines.speech.endpoints")
     if not _is_bank(config.bank):
-        fix = "make it with `bystander voices index SOURCE --to BANK`, and name it in engines.speech.bank"
-        return Check("missing", subject, f"no voice bank at {config.bank}", fix)
+        faults.append(f"no voice bank at {config.bank}")
+        fixes.append("make it with `bystander voices index SOURCE --to BANK`, and name it in engines.speech.bank")
+    if faults:
+        return Check("missing", subject, "; ".join(faults), "; ".join(fixes))
     if config.endpoints:
         return Check("ok", subject, f"{config.model} at {', '.join(config.endpoints)} (not contacted)")
     return Check("ok", subject, f"{config.model} on {', '.join(config.devices)} (not started)")

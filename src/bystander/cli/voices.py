@@ -28,6 +28,9 @@ def index(
         ),
     ],
     to: Annotated[str, typer.Option(help="Folder or URL of the bank; one that was begun there is gone on with.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a finished bank there that something else was made of.")
+    ] = False,
     layout: Annotated[
         str | None,
         typer.Option(help="folders, files, mls or parquet. Default: auto, told from the content."),
@@ -68,7 +71,7 @@ def index(
         from bystander.tasks.index_voices import index_voices
 
         with _Progress() as progress:
-            return index_voices(settings, to, progress.show)
+            return index_voices(settings, to, progress.show, replace_bank=replace)
 
     outcome = run_interruptibly(work)
     if outcome.unchanged:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -16,8 +17,10 @@ from bystander.schemas.addresses import list_addresses
 from bystander.schemas.engine_config import EngineConfig
 from bystander.schemas.engine_configs import OpenAiAudioConfig
 from bystander.schemas.errors import ConfigError
-from bystander.schemas.text_engine_configs import OpenAiTextConfig, VllmTextConfig
+from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig
+from bystander.schemas.text_engine_configs import OpenAiTextConfig, VllmBatchTextConfig, VllmTextConfig
 from bystander.tasks.engines.endpoint_probe import find_other_models
+from bystander.tasks.engines.vllm_batch_command import find_batch_program
 from bystander.tasks.engines.vllm_command import find_program, locate_log
 
 _TIMEOUT_S = 10.0
@@ -37,6 +40,10 @@ def check_model_server(config: EngineConfig, what: str = "text engine") -> None:
         _check_addresses(config, what)
     elif isinstance(config, VllmTextConfig):
         _check_program(config, what)
+    elif isinstance(config, VllmBatchTextConfig):
+        find_batch_program(config)
+    elif isinstance(config, ChatterboxSpeechConfig) and config.endpoints:
+        _check_speech_workers(config)
 
 
 def _check_addresses(config: OpenAiTextConfig | OpenAiAudioConfig, what: str) -> None:
@@ -60,6 +67,28 @@ def _check_addresses(config: OpenAiTextConfig | OpenAiAudioConfig, what: str) ->
     else:
         listed = "; ".join(f"{address}: {fault}" for address, fault in faults.items())
         raise ConfigError(f"{what}: none of its {len(addresses)} addresses answers ({listed}); are they running there?")
+
+
+def _check_speech_workers(config: ChatterboxSpeechConfig) -> None:
+    with ThreadPoolExecutor(min(len(config.endpoints), _MOST_CHECKED_AT_ONCE)) as threads:
+        found = list(threads.map(_connect, config.endpoints))
+    faults = {endpoint: fault for endpoint, fault in zip(config.endpoints, found, strict=True) if fault is not None}
+    listed = "; ".join(f"{endpoint}: {fault}" for endpoint, fault in faults.items())
+    if len(faults) == len(config.endpoints):
+        raise ConfigError(
+            f"speech workers: none of engines.speech.endpoints can be reached ({listed}); start them first"
+        )
+    if faults:
+        current_listener().on_phase(f"speech workers: {listed}; left out until they answer")
+
+
+def _connect(endpoint: str) -> str | None:
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT_S).close()
+    except OSError as exc:
+        return str(exc.strerror or exc)
+    return None
 
 
 def _check_form(address: str, what: str) -> None:

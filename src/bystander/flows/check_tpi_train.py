@@ -51,7 +51,7 @@ def check_tpi_build(config: TpiConfig) -> None:
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)
-    for engine in (config.engines.writer, config.engines.judge):
+    for engine in (config.engines.writer, config.engines.judge, config.engines.speech):
         if engine is not None:
             check_model_server(engine)
 

@@ -42,6 +42,8 @@ class BuildMeasures(Params):
 
     source: str
     """Where the figures come from, in words."""
+    engines: dict[str, str] = Field(default_factory=dict)
+    """Kind and model of the engine of each role, where the figures were measured; empty where they are assumed."""
     yields: dict[str, Yield] = Field(default_factory=dict)
     labels: dict[str, int] = Field(default_factory=dict)
     """Accepted two-speaker rows by label, before quotas. Labels that are not named are as frequent as each other."""

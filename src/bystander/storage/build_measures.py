@@ -63,6 +63,7 @@ def measure_build(store: Store, min_ambiguity: float) -> tuple[BuildMeasures, li
     characters = sum(len(row["primary_text"]) + len(row["third_party_text"]) for row in rows)
     measures = BuildMeasures(
         source=f"measured in {manifest.dataset}/{manifest.build}, {manifest.counts.rows} rows",
+        engines={role: f"{info.name} {info.model}" for role, info in sorted(manifest.engines.items())},
         yields={
             stage.stage: Yield(rows_in=stage.rows_in, kept=stage.kept)
             for stage in manifest.stages

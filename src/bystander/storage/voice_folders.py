@@ -63,7 +63,8 @@ def list_folder_speakers(config: VoiceSourceConfig) -> SourceListing:
         system, root = fsspec.core.url_to_fs(config.path)
         root = cast(str, root).rstrip("/") or "/"
         if not system.isdir(root):
-            raise InputError(f"voices {config.path}: there is no such folder")
+            what = "is a file, not a folder or Parquet" if system.exists(root) else "there is no such folder"
+            raise InputError(f"voices {config.path}: {what}")
         walk = _Walk()
         _walk(system, root, None, walk)
     except InputError:

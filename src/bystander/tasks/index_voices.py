@@ -76,8 +76,13 @@ class IndexOutcome:
     summary: tuple[str, ...]
 
 
-def index_voices(config: IndexVoicesConfig, to: str, on_speaker: OnSpeaker | None = None) -> IndexOutcome:
+def index_voices(
+    config: IndexVoicesConfig, to: str, on_speaker: OnSpeaker | None = None, *, replace_bank: bool = False
+) -> IndexOutcome:
     """Choose and check a reference clip of each speaker of a source, and write the bank.
+
+    A finished bank that another source or other settings made stays as it is, unless `replace_bank` is set; then too it
+    stays until there is a voice to replace it with.
 
     Each speaker that is done is kept in `work/` of the bank's folder until the bank is finished, under a key of the
     speaker's files, the settings and the engines. So a run that was stopped goes on, and one with other settings takes
@@ -85,7 +90,8 @@ def index_voices(config: IndexVoicesConfig, to: str, on_speaker: OnSpeaker | Non
     that it is writing.
 
     Raises:
-        InputError: the source is missing, cannot be read, or has no speaker whose speech can be used.
+        InputError: the source is missing, cannot be read, or has no speaker whose speech can be used; or a finished
+            bank of something else is in this place.
         EngineError: an engine failed as a whole, or a worker died.
         BuildError: another process makes the same bank.
         StorageError: the bank cannot be written.
@@ -103,6 +109,8 @@ def index_voices(config: IndexVoicesConfig, to: str, on_speaker: OnSpeaker | Non
     finished = _find_finished(store, tasks, listing)
     if finished is not None:
         return IndexOutcome(store.uri, finished, True, summarise_bank(store.uri, finished))
+    if not replace_bank and store.exists(MANIFEST_NAME):
+        _refuse_other(store, config)
     with lock_build(store.child(WORK_FOLDER), _SPLIT, "index"):
         done = _run(config, store, tasks, tables, on_speaker)
         manifest = _assemble(config, store, listing, done, described)
@@ -134,6 +142,17 @@ def _check_place(store: Store) -> None:
         read_bank_manifest(store)  # raises where it is none of a bank
     elif not store.exists(SPEAKERS_FOLDER) and store.list():
         raise InputError(f"voice bank {store.uri}: this folder holds other files; name a new one with --to")
+
+
+def _refuse_other(store: Store, config: IndexVoicesConfig) -> None:
+    """Refuse to replace a finished bank, unless it is of the same source and settings and only the files changed."""
+    manifest = read_bank_manifest(store)
+    asked = config.model_dump(mode="json", include={"source", "index", "verifier"})
+    if any(manifest.config.get(name) != value for name, value in asked.items()):
+        raise InputError(
+            f"voice bank {store.uri}: is finished, and was made of another source or other settings "
+            f"({manifest.source.uri}); name another place with --to, or replace it with --replace"
+        )
 
 
 def _is_table(source: VoiceSourceConfig) -> bool:
@@ -257,25 +276,26 @@ def _assemble(
     done: Sequence[SpeakerDone],
     engines: dict[str, dict[str, Any]],
 ) -> VoiceBankManifest:
-    store.remove(MANIFEST_NAME)
     gathered = _Gathered(list(listing.rejects))
+    if not any(one.has_voice for one in done):
+        for one in done:
+            gathered.take(*_read_part(store, one))
+        where = f"{WORK_FOLDER}/{_REJECTS}" if store.exists(MANIFEST_NAME) else _REJECTS
+        _write_rejects(store, gathered.rejects, where)
+        reasons = ", ".join(sorted({reject["reject_reason"] for reject in gathered.rejects}))
+        raise InputError(
+            f"voices {config.source.path}: of {len(listing.speakers)} speakers, none has speech that can be used "
+            f"({reasons}); {store.uri_of(where)} says why, and index.* what is asked of a clip"
+        )
+    store.remove(MANIFEST_NAME)
     with ShardWriter(
         store, DATA_FOLDER, _SPLIT, BANK_VOICE, sampling_rate=None, shard_mib=config.shard_mib, group_rows=_GROUP_ROWS
     ) as writer:
         for one in done:
-            part = read_speaker_part(store, one.key)
-            if part is None:
-                raise InputError(f"voice bank {store.uri}: the part of {one.voice} is gone; run the same command again")
-            voice = gathered.take(*part)
+            voice = gathered.take(*_read_part(store, one))
             if voice is not None:
                 writer.write(voice)
     rejects = _write_rejects(store, gathered.rejects)
-    if not gathered.rows:
-        reasons = ", ".join(sorted({reject["reject_reason"] for reject in gathered.rejects}))
-        raise InputError(
-            f"voices {config.source.path}: of {len(listing.speakers)} speakers, none has speech that can be used "
-            f"({reasons}); {store.uri_of(_REJECTS)} says why, and index.* what is asked of a clip"
-        )
     ignored = Counter(listing.ignored)
     for one in done:
         ignored.update(one.ignored)
@@ -300,6 +320,13 @@ def _assemble(
     )
     write_bank_manifest(store, manifest)
     return manifest
+
+
+def _read_part(store: Store, done: SpeakerDone) -> tuple[pa.Table, dict[str, Any]]:
+    part = read_speaker_part(store, done.key)
+    if part is None:
+        raise InputError(f"voice bank {store.uri}: the part of {done.voice} is gone; run the same command again")
+    return part
 
 
 class _Gathered:
@@ -348,11 +375,11 @@ class _Gathered:
         )
 
 
-def _write_rejects(store: Store, rejects: Sequence[dict[str, Any]]) -> tuple[FileInfo, ...]:
+def _write_rejects(store: Store, rejects: Sequence[dict[str, Any]], path: str = _REJECTS) -> tuple[FileInfo, ...]:
     if not rejects:
-        store.remove(_REJECTS)
+        store.remove(path)
         return ()
-    return (write_table(store, _REJECTS, BANK_REJECT, [pa.Table.from_pylist(list(rejects), schema=BANK_REJECT)]),)
+    return (write_table(store, path, BANK_REJECT, [pa.Table.from_pylist(list(rejects), schema=BANK_REJECT)]),)
 
 
 def _list_models(config: IndexVoicesConfig) -> tuple[ModelFileInfo, ...]:

@@ -151,9 +151,24 @@ def _list_assumptions(assumptions: PlanAssumptions) -> tuple[str, ...]:
     return tuple(f"{name.replace('_', ' ')}: {words}" for name, words in assumptions.sources.items())
 
 
+def _list_other_engines(config: TpiConfig, measures: BuildMeasures) -> list[str]:
+    """Return the roles whose engine was another one where the figures were measured, with what it was."""
+    differing = []
+    for role, engine in config.engines:
+        asked = engine if engine is not None else config.engines.writer
+        measured = measures.engines.get(role)
+        if measured is not None and (
+            asked.engine != measured.split()[0] or getattr(asked, "model", "") not in measured
+        ):
+            differing.append(f"{role}: {measured}")
+    return differing
+
+
 def _list_warnings(
     config: TpiConfig, measures: BuildMeasures, report: PlanReport, builds: Sequence[PlannedRows]
 ) -> Iterator[str]:
+    if differing := _list_other_engines(config, measures):
+        yield f"the yields, {measures.source}, are those of other engines ({'; '.join(differing)})"
     if report.requests.expected > report.requests_there:
         source = config.queries.path or "the starter set"
         yield (

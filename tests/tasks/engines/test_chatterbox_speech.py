@@ -330,8 +330,11 @@ def test_a_python_that_cannot_run_is_named(open_engine, tmp_path):
         open_engine(python="no_such_python")
     quitter = tmp_path / "quitter.py"
     quitter.write_text("import sys; sys.exit('no module named numpy')")
-    with pytest.raises(EngineSetupError, match="no module named numpy"):
+    with pytest.raises(EngineSetupError, match=r"^speech worker by .*: no module named numpy$"):
         open_engine(python=(sys.executable, str(quitter)))
+    for program, said in (("false", "ends with status 1"), ("true", "does not answer as a Python would")):
+        with pytest.raises(EngineSetupError, match=f"{program} {said}.*must be the Python of the environment in envs/"):
+            open_engine(python=program)
     with pytest.raises(EngineSetupError, match=r"has no ve\.safetensors"):
         open_engine(python=sys.executable, model="english", weights=str(tmp_path))
 

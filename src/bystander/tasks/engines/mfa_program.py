@@ -161,7 +161,10 @@ def align_corpus(
 
 def _advise(config: MfaAlignerConfig) -> str:
     if config.prefix is not None:
-        return f"install it with: conda install -p {config.prefix} -c conda-forge montreal-forced-aligner=3.4.3"
+        return (
+            f"prefix must be the conda environment that has it; make one with: conda create -p {config.prefix} "
+            "-c conda-forge montreal-forced-aligner=3.4.3"
+        )
     return f"install it with: {INSTALL}"
 
 

@@ -153,6 +153,9 @@ class StartedWorker:
         return event
 
 
+_WANTED = "engines.speech.python must be the Python of the environment in envs/chatterbox"
+
+
 class AttachedWorker:
     """A worker that somebody else runs."""
 
@@ -215,12 +218,16 @@ def describe_worker(config: ChatterboxSpeechConfig) -> Hello:
             f"speech worker: no answer in startup_timeout_s ({config.startup_timeout_s:g} s)"
         ) from exc
     if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"status {done.returncode}"]
-        raise EngineSetupError(lines[-1])
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        if not lines:
+            raise EngineSetupError(f"speech worker: {command[0]} ends with status {done.returncode}; {_WANTED}")
+        raise EngineSetupError(f"speech worker by {command[0]}: {lines[-1]}")
     try:
         return Hello.decode(done.stdout)
     except ProtocolError as exc:
-        raise EngineSetupError(f"speech worker: {exc}") from exc
+        raise EngineSetupError(
+            f"speech worker: {command[0]} does not answer as a Python would ({exc}); {_WANTED}"
+        ) from exc
 
 
 def _ask_endpoints(config: ChatterboxSpeechConfig) -> Hello:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,21 @@ def make_command(config: VllmBatchTextConfig, requests: str, results: str) -> li
     if config.revision:
         words += ["--revision", config.revision]
     return [*words, *config.args, *config.speed_args]
+
+
+def find_batch_program(config: VllmBatchTextConfig) -> str:
+    """Return how the program that answers batches is called here; with `mode: files` none need be here.
+
+    Raises:
+        EngineSetupError: there is none of that name.
+    """
+    name = config.command[0]
+    if config.mode == "run" and shutil.which(name) is None:
+        raise EngineSetupError(
+            f"vllm_batch: no program {name!r}; name that of vLLM's environment in `command`, or answer the files "
+            "elsewhere with `mode: files`"
+        )
+    return name
 
 
 def write_script(config: VllmBatchTextConfig, folder: Path) -> Path:
