@@ -40,7 +40,10 @@ def run(arguments: list[str]) -> None:
     models = None if os.environ.get("SMALL_VLLM_SILENT") else [options["--served-model-name"]]
     mortal = Path(os.environ.get("SMALL_VLLM_MORTAL", "/nonexistent"))
 
+    made = threading.Event()
+
     def answer(body: dict[str, Any], number: int) -> Scripted:
+        made.wait()  # it answers before its constructor has returned
         if server.keys[-1] != f"Bearer {os.environ['VLLM_API_KEY']}":
             return Scripted(status=401)
         if "die" in body["messages"][-1]["content"] and mortal.exists():
@@ -51,6 +54,7 @@ def run(arguments: list[str]) -> None:
         return answer_well(body, number)
 
     server = ScriptedChatServer(answer, models, int(options["--port"]))
+    made.set()
     threading.Event().wait()
 
 
