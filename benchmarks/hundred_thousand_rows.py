@@ -18,7 +18,6 @@ import platform
 import resource
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline_throughput import Sampler, measure_children
+from prefect_footprint import measure_footprint
 
 MOST_TASK_RUNS = 0.01
 MOST_REBUILD_S = 10.0
@@ -79,17 +79,6 @@ def _counted(call: Any, name: str, counts: Counter[str]) -> Any:
     return run
 
 
-def measure_prefect(home: Path) -> dict[str, int]:
-    """Return how many task runs Prefect's database holds, and its size in bytes, its log included."""
-    database = home / "prefect.db"
-    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
-    try:
-        (runs,) = connection.execute("SELECT count(*) FROM task_run").fetchone()
-    finally:
-        connection.close()
-    return {"task_runs": runs, "database_bytes": sum(path.stat().st_size for path in home.glob("prefect.db*"))}
-
-
 def run_child(arguments: argparse.Namespace) -> None:
     """Make the build in this process and leave the figures beside it."""
     folder: Path = arguments.folder
@@ -132,6 +121,7 @@ def run_child(arguments: argparse.Namespace) -> None:
     end = time.time()
     sampler.stop()
     time.sleep(3)  # the server writes what it heard of task runs within a second
+    prefect = measure_footprint(home / "prefect.db")
     start, cpu_start = marks[0][1:]
     figures = {
         "published": outcome.manifest.counts.rows,
@@ -145,7 +135,8 @@ def run_child(arguments: argparse.Namespace) -> None:
         "engine_requests": dict(calls),
         "phases": [[phase, at - start, cpu - cpu_start] for phase, at, cpu in marks],
         "summary": outcome.summary,
-        **measure_prefect(home),
+        "task_runs": prefect.task_runs,
+        "database_bytes": prefect.bytes,
     }
     (folder / f"{arguments.child}.json").write_text(json.dumps(figures, indent=1))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -150,7 +152,15 @@ def load_manifest(path: Path | None = None) -> ModelManifest:
     Raises:
         ModelStoreError: the file cannot be read or is invalid; names the field.
     """
-    source = path if path is not None else resources.files("bystander.schemas").joinpath("data/models.yaml")
+    return _read_manifest(path) if path is not None else _load_shipped()
+
+
+@cache  # parsing it takes a tenth of a second, and every engine that opens looks into it
+def _load_shipped() -> ModelManifest:
+    return _read_manifest(resources.files("bystander.schemas").joinpath("data/models.yaml"))
+
+
+def _read_manifest(source: Path | Traversable) -> ModelManifest:
     try:
         return ModelManifest.model_validate(yaml.safe_load(source.read_text("utf-8")))
     except OSError as exc:

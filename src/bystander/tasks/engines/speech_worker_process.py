@@ -20,6 +20,7 @@ import bystander.workers.speech
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig
 from bystander.tasks.engines.speech_worker_client import SpeechWorkerClient, SpeechWorkerLostError
+from bystander.tasks.engines.user_folders import find_cache_folder, find_log_folder
 from bystander.workers.speech.protocol import TOKEN_VARIABLE, Hello, ProtocolError
 
 PROGRAM = Path(bystander.workers.speech.__file__).parent
@@ -69,7 +70,7 @@ class StartedWorker:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
         self._lock = threading.Lock()
-        self._log = find_log_folder(config) / f"{name}.log"
+        self._log = find_log_folder(config.log_folder) / f"{name}.log"
 
     @property
     def can_restart(self) -> bool:
@@ -249,9 +250,7 @@ def _ask_endpoints(config: ChatterboxSpeechConfig) -> Hello:
 
 def list_model_arguments(config: ChatterboxSpeechConfig, device: str) -> list[str]:
     """Return the worker's arguments that say which model it is."""
-    cache = (
-        Path(config.cache_folder) if config.cache_folder else _find_user_folder("XDG_CACHE_HOME", ".cache") / "speech"
-    )
+    cache = Path(config.cache_folder) if config.cache_folder else find_cache_folder() / "speech"
     arguments = ["--model", config.model, "--device", device, "--dtype", config.dtype, "--cache", str(cache)]
     if config.weights:
         arguments += ["--weights", config.weights]
@@ -265,13 +264,6 @@ def list_model_arguments(config: ChatterboxSpeechConfig, device: str) -> list[st
 def find_python(config: ChatterboxSpeechConfig) -> Sequence[str]:
     """Return the command of the workers' Python; the tone model is content with ours."""
     return config.python_words or (sys.executable,)
-
-
-def find_log_folder(config: ChatterboxSpeechConfig) -> Path:
-    """Return where the workers' logs lie."""
-    if config.log_folder:
-        return Path(config.log_folder)
-    return _find_user_folder("XDG_STATE_HOME", ".local/state") / "logs"
 
 
 def read_token(config: ChatterboxSpeechConfig) -> str | None:
@@ -288,11 +280,6 @@ def read_token(config: ChatterboxSpeechConfig) -> str | None:
             f"the environment variable {config.token_env} (token_env of the speech engine) is not set"
         )
     return token
-
-
-def _find_user_folder(variable: str, otherwise: str) -> Path:
-    chosen = os.environ.get(variable)
-    return (Path(chosen) if chosen else Path.home() / otherwise) / "bystander"
 
 
 def _make_environment(token: str | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.text_engine_configs import VllmTextConfig
+from bystander.tasks.engines.user_folders import find_log_folder
 
 _STRUCTURED_OUTPUTS = "--structured-outputs-config"
 _NO_WHITE_SPACE = {"backend": "xgrammar", "disable_any_whitespace": True}
@@ -112,10 +113,5 @@ def share_devices(config: VllmTextConfig, visible: str | None) -> list[str | Non
 
 def locate_log(config: VllmTextConfig, replica: int) -> Path:
     """Return the log of one replica of this process."""
-    if config.log_folder is not None:
-        folder = Path(config.log_folder).expanduser()
-    else:
-        state = os.environ.get("XDG_STATE_HOME")
-        folder = (Path(state) if state else Path.home() / ".local" / "state") / "bystander" / "logs"
     model = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(config.model).name)[:60]
-    return folder / f"vllm-{model}-{os.getpid()}-{replica}.log"
+    return find_log_folder(config.log_folder) / f"vllm-{model}-{os.getpid()}-{replica}.log"
