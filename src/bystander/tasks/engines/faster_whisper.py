@@ -19,7 +19,7 @@ from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.recogniser_configs import FasterWhisperConfig
 from bystander.tasks.engines.hallucination_guards import SILENCE_DBFS, guard_reply
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
-from bystander.tasks.engines.recognition_input import WhisperClip, plan_batches, prepare_clip
+from bystander.tasks.engines.recognition_input import WhisperClip, hear_in_batches, prepare_clip
 from bystander.tasks.engines.whisper_settings import describe_rules
 
 
@@ -66,32 +66,14 @@ class FasterWhisperRecogniser:
             EngineError: the model failed.
         """
         self._open()
-        outcomes: dict[int, RecognitionReply | RowFault] = {}
-
-        def deliver(index: int, outcome: RecognitionReply | RowFault) -> None:
-            outcomes[index] = outcome
-            if on_reply is not None and isinstance(outcome, RecognitionReply):
-                on_reply(index, outcome)
 
         def prepare(request: RecognitionRequest) -> WhisperClip | RecognitionReply | RowFault:
             return prepare_clip(
                 request, self._config.model, self._model.model.is_multilingual, self._model.supported_languages
             )
 
-        clips: dict[int, WhisperClip] = {}
-        for index, prepared in enumerate(self._pool.map(prepare, requests)):
-            if isinstance(prepared, WhisperClip):
-                clips[index] = prepared
-            else:
-                deliver(index, prepared)
-
-        def hear(batch: Sequence[int]) -> None:
-            for index, reply in zip(batch, self._hear([clips[index] for index in batch]), strict=True):
-                deliver(index, reply)
-
-        for _ in self._pool.map(hear, plan_batches(clips, self._config.batch_size)):
-            pass
-        return [outcomes[index] for index in range(len(requests))]
+        prepared = self._pool.map(prepare, requests)
+        return hear_in_batches(prepared, self._hear, self._pool, self._config.batch_size, on_reply)
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -23,7 +23,7 @@ from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.recogniser_configs import OpenAiWhisperConfig
 from bystander.tasks.engines.hallucination_guards import SILENCE_DBFS, guard_reply
 from bystander.tasks.engines.model_revision import ResolveModel, find_package_version, read_revision
-from bystander.tasks.engines.recognition_input import WhisperClip, plan_batches, prepare_clip
+from bystander.tasks.engines.recognition_input import WhisperClip, hear_in_batches, prepare_clip
 from bystander.tasks.engines.whisper_settings import describe_rules
 
 if TYPE_CHECKING:
@@ -91,28 +91,10 @@ class OpenAiWhisperRecogniser:
         self._open()
         model = self._models[0]
         languages = _list_languages(model)
-        outcomes: dict[int, RecognitionReply | RowFault] = {}
-
-        def deliver(index: int, outcome: RecognitionReply | RowFault) -> None:
-            outcomes[index] = outcome
-            if on_reply is not None and isinstance(outcome, RecognitionReply):
-                on_reply(index, outcome)
-
-        clips: dict[int, WhisperClip] = {}
-        for index, request in enumerate(requests):
-            prepared = prepare_clip(request, self._identity.model, model.is_multilingual, languages)
-            if isinstance(prepared, WhisperClip):
-                clips[index] = prepared
-            else:
-                deliver(index, prepared)
-
-        def hear(batch: Sequence[int]) -> None:
-            for index, reply in zip(batch, self._hear([clips[index] for index in batch]), strict=True):
-                deliver(index, reply)
-
-        for _ in self._pool.map(hear, plan_batches(clips, self._config.batch_size)):
-            pass
-        return [outcomes[index] for index in range(len(requests))]
+        prepared = (
+            prepare_clip(request, self._identity.model, model.is_multilingual, languages) for request in requests
+        )
+        return hear_in_batches(prepared, self._hear, self._pool, self._config.batch_size, on_reply)
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,3 +70,36 @@ def plan_batches(clips: Mapping[int, WhisperClip], batch_size: int) -> list[list
     for _, keys in sorted(by_language.items()):
         batches += [keys[start : start + batch_size] for start in range(0, len(keys), batch_size)]
     return batches
+
+
+def hear_in_batches(
+    prepared: Iterable[WhisperClip | RecognitionReply | RowFault],
+    hear: Callable[[Sequence[WhisperClip]], Sequence[RecognitionReply]],
+    pool: Executor,
+    batch_size: int,
+    on_reply: Callable[[int, RecognitionReply], None] | None,
+) -> list[RecognitionReply | RowFault]:
+    """Have all that `prepare_clip` returned clips for heard, in batches on the threads of `pool`; return what became of
+    each request, in order.
+    """
+    outcomes: dict[int, RecognitionReply | RowFault] = {}
+
+    def deliver(index: int, outcome: RecognitionReply | RowFault) -> None:
+        outcomes[index] = outcome
+        if on_reply is not None and isinstance(outcome, RecognitionReply):
+            on_reply(index, outcome)
+
+    clips: dict[int, WhisperClip] = {}
+    for index, one in enumerate(prepared):
+        if isinstance(one, WhisperClip):
+            clips[index] = one
+        else:
+            deliver(index, one)
+
+    def hear_batch(batch: Sequence[int]) -> None:
+        for index, reply in zip(batch, hear([clips[index] for index in batch]), strict=True):
+            deliver(index, reply)
+
+    for _ in pool.map(hear_batch, plan_batches(clips, batch_size)):
+        pass
+    return [outcomes[index] for index in range(len(outcomes))]
