@@ -62,10 +62,11 @@ def run_case(folder: Path, runner: str, workers: int, rows: int) -> dict[str, An
     from bystander.flows.prefect_housekeeping import mark_this_process, start_temporary_server
     from bystander.flows.stage_workers import current_workers, stage_workers
     from bystander.schemas.config import load_config
+    from bystander.schemas.stage_job import StageJob
     from bystander.storage.part_use import BASES_FOLDER
     from bystander.storage.parts import Partition, write_part_by_content
     from bystander.storage.query_files import read_queries
-    from bystander.tasks.environment import StageJob, close_environments, open_environment
+    from bystander.tasks.environment import close_environments, open_environment
 
     mark_this_process()
     start_temporary_server()

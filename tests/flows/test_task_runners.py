@@ -16,10 +16,11 @@ import pytest
 
 from bystander.schemas.errors import CorruptPartError, EngineSetupError
 from bystander.schemas.runner_configs import DaskRunnerConfig, RayRunnerConfig
+from bystander.schemas.stage_job import StageJob
 from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, write_part_by_content
 from bystander.storage.query_files import read_queries
-from bystander.tasks.environment import StageJob, open_environment
+from bystander.tasks.environment import open_environment
 from bystander.tasks.run_stage import accept_report, name_process
 from bystander.tasks.stages import get_stage
 from plain_chat import PlainChat, write_plain_pack

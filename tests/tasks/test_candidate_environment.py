@@ -17,11 +17,12 @@ from bystander.schemas.engine_configs import (
 from bystander.schemas.engines import AnswerReply, AnswerRequest
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.evaluate_config import AnswerClips, EvaluateTpiConfig
+from bystander.schemas.stage_job import StageJob
 from bystander.schemas.text_engine_configs import LlamaCppTextConfig, PlaybookTextConfig
 from bystander.tasks.engines.cached import CachedCandidate, CachedTextEngine
 from bystander.tasks.engines.fake_candidate import FakeCandidate
 from bystander.tasks.engines.predictions import PredictionsCandidate
-from bystander.tasks.environment import StageEnvironment, StageJob
+from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages.answer_clips import STAGE
 
 

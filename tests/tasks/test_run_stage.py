@@ -12,8 +12,9 @@ from bystander.prompts.load import load_pack
 from bystander.schemas.config import load_config
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.speech_engine_configs import FakeSpeechConfig
+from bystander.schemas.stage_job import StageJob
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine
-from bystander.tasks.environment import StageEnvironment, StageJob
+from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.run_stage import describe_stage
 from bystander.tasks.stages import get_stage
 from plain_chat import write_plain_pack

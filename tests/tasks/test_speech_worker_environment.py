@@ -10,9 +10,10 @@ from bystander.schemas.engines import SpeechReply, SpeechRequest
 from bystander.schemas.errors import InputError
 from bystander.schemas.recogniser_configs import FakeRecogniserConfig, FakeVerifierConfig
 from bystander.schemas.speech_engine_configs import ChatterboxSpeechConfig
+from bystander.schemas.stage_job import StageJob
 from bystander.schemas.text_engine_configs import FakeTextConfig
 from bystander.schemas.tpi_params import TpiStages
-from bystander.tasks.environment import StageEnvironment, StageJob
+from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.index_voices import index_voices
 from voice_corpora import make_config, write_folders
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from bystander.schemas.config import load_config
 from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.stage_job import StageJob
 from bystander.storage.stage_results import StageResult
 from bystander.tasks.engine_use import EngineUse, UseLedger
 from bystander.tasks.engines.metered_detector import ComputeTotals
 from bystander.tasks.environment import (
     StageEnvironment,
-    StageJob,
     borrow_environment,
     close_environments,
     close_lent,
@@ -88,7 +88,8 @@ def test_flow_lends_its_own_environment_and_keeps_it_open(tmp_path: Path) -> Non
 def test_process_that_ends_closes_its_engines(tmp_path: Path) -> None:
     script = (
         "from bystander.schemas.config import load_config\n"
-        "from bystander.tasks.environment import StageJob, borrow_environment\n"
+        "from bystander.schemas.stage_job import StageJob\n"
+        "from bystander.tasks.environment import borrow_environment\n"
         f"job = StageJob.of(load_config('fake', overrides={{'store': {str(tmp_path)!r}}}))\n"
         "with borrow_environment(job, 'run') as environment:\n"
         "    environment.engine('speech').close = lambda: print('closed')\n"

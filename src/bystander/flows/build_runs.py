@@ -11,9 +11,10 @@ from bystander.flows.listeners import current_listener
 from bystander.flows.prefect_listener import PrefectListener
 from bystander.flows.stage_workers import stage_workers
 from bystander.schemas.build_config import BuildConfig
+from bystander.schemas.stage_job import StageJob
 from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import ManifestBase
-from bystander.tasks.environment import StageEnvironment, StageJob, close_environments, open_environment
+from bystander.tasks.environment import StageEnvironment, close_environments, open_environment
 
 Manifest = TypeVar("Manifest", bound=ManifestBase)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -64,6 +64,11 @@ def find_prefect_server() -> str:
 def using_server(url: str) -> AbstractContextManager[Any]:
     """Have the context that a task run takes along name this server."""
     return temporary_settings({PREFECT_API_URL: url})
+
+
+def say_amounts(amounts: Mapping[str, float]) -> str:
+    """Return amounts of resources in words."""
+    return ", ".join(f"{name} {amount:g}" for name, amount in amounts.items()) or "nothing"
 
 
 def list_worker_variables(url: str) -> dict[str, str]:

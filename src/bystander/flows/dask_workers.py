@@ -8,12 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from bystander.flows.cluster_futures import ClusterFuture, find_prefect_server, list_worker_variables, using_server
+from bystander.flows.cluster_futures import (
+    ClusterFuture,
+    find_prefect_server,
+    list_worker_variables,
+    say_amounts,
+    using_server,
+)
 from bystander.flows.shared_store import look_for_part, require_shared_store
 from bystander.schemas.errors import BystanderError, ConfigError, EngineSetupError, WorkerLostError
 from bystander.schemas.runner_configs import DaskRunnerConfig, find_asks
+from bystander.schemas.stage_job import StageJob
 from bystander.storage.parts import Partition
-from bystander.tasks.environment import StageJob, close_lent
+from bystander.tasks.environment import close_lent
 from bystander.tasks.run_stage import run_stage
 from bystander.tasks.stages import get_stage
 
@@ -102,8 +109,8 @@ class _DaskSubmit:
         if not any(all(offer.get(name, 0) >= amount for name, amount in asked.items()) for offer in offers):
             most = {name: max((offer.get(name, 0) for offer in offers), default=0) for name in asked}
             raise EngineSetupError(
-                f"runner.resources.{what}: none of the {len(offers)} workers of the Dask cluster offers {_say(asked)}; "
-                f"the most that one offers is {_say(most)}"
+                f"runner.resources.{what}: none of the {len(offers)} workers of the Dask cluster offers "
+                f"{say_amounts(asked)}; the most that one offers is {say_amounts(most)}"
             )
 
 
@@ -145,7 +152,3 @@ def _describe_cluster(config: DaskRunnerConfig, workers: int, url: str) -> dict[
         "silence_logs": logging.CRITICAL,
         "env": list_worker_variables(url),
     }
-
-
-def _say(amounts: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {amount:g}" for name, amount in amounts.items()) or "nothing"

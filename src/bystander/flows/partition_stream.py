@@ -13,10 +13,11 @@ from typing import Protocol
 from bystander.flows.stage_workers import StageFuture, Submit, current_workers
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import BatchPendingError, BystanderError, CorruptPartError, WorkerLostError
+from bystander.schemas.stage_job import StageJob
 from bystander.schemas.stages import Stage
 from bystander.storage.parts import Partition
 from bystander.storage.stage_results import StageResult, discard_result_of_part
-from bystander.tasks.environment import StageEnvironment, StageJob
+from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.run_stage import accept_report, find_finished
 
 _MAX_REBUILDS = 3

@@ -17,11 +17,12 @@ from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import InputError
 from bystander.schemas.evaluation_scores import RaterInfo
 from bystander.schemas.evaluation_settings import EvaluationConfig
+from bystander.schemas.stage_job import StageJob
 from bystander.schemas.text_engine_configs import LlamaCppTextConfig
 from bystander.storage.build_manifest import ModelFileInfo
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition, read_partition_columns
-from bystander.tasks.environment import StageEnvironment, StageJob, open_environment
+from bystander.tasks.environment import StageEnvironment, open_environment
 from bystander.tasks.metrics.input_checks import list_ids
 from bystander.tasks.stages import get_stage
 from bystander.tasks.stages.verdicts import is_answered

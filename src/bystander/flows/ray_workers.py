@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
 
-from bystander.flows.cluster_futures import ClusterFuture, find_prefect_server, list_worker_variables, using_server
+from bystander.flows.cluster_futures import (
+    ClusterFuture,
+    find_prefect_server,
+    list_worker_variables,
+    say_amounts,
+    using_server,
+)
 from bystander.flows.shared_store import look_for_part, require_shared_store
 from bystander.schemas.errors import BystanderError, ConfigError, EngineSetupError, WorkerLostError
 from bystander.schemas.runner_configs import RayResources, RayRunnerConfig, find_asks
+from bystander.schemas.stage_job import StageJob
 from bystander.storage.parts import Partition
-from bystander.tasks.environment import StageJob, close_environments
+from bystander.tasks.environment import close_environments
 from bystander.tasks.run_stage import name_process, run_stage
 from bystander.tasks.stages import get_stage
 
@@ -109,8 +116,8 @@ class _RaySubmit:
         if not any(all(node.get(name, 0) >= amount for name, amount in wanted.items()) for node in nodes):
             most = {name: max((node.get(name, 0) for node in nodes), default=0) for name in wanted}
             raise EngineSetupError(
-                f"runner.resources.{what}: no node of the Ray cluster has {_say(wanted)}; the most that one has is "
-                f"{_say(most)}"
+                f"runner.resources.{what}: no node of the Ray cluster has {say_amounts(wanted)}; the most that one has "
+                f"is {say_amounts(most)}"
             )
 
 
@@ -224,10 +231,6 @@ def _describe_cluster(config: RayRunnerConfig, workers: int, url: str) -> dict[s
         if config.num_gpus is not None:
             settings["num_gpus"] = config.num_gpus
     return settings
-
-
-def _say(amounts: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {amount:g}" for name, amount in amounts.items()) or "nothing"
 
 
 def _shorten(exc: Exception) -> str:

@@ -24,12 +24,13 @@ from bystander.flows.sid_summary import list_sid_quotas, summarise_sid
 from bystander.schemas.errors import BuildError
 from bystander.schemas.sid import NOISE, PLACED, RAW_RECORDING, SILENCE
 from bystander.schemas.sid_config import SidConfig
+from bystander.schemas.stage_job import StageJob
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import Partition, read_partition_columns
 from bystander.storage.recording_files import read_recordings
 from bystander.storage.sid_manifest import SidKind, SidManifest
 from bystander.tasks.build_rejects import SetAside, StageRuns
-from bystander.tasks.environment import StageEnvironment, StageJob
+from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.publish_sid import SELECTION, SidRows, digest_sid_content, find_published_sid, publish_sid
 from bystander.tasks.stages import CONVERSATION_STAGES, NOISE_STAGES, RECORDING_STAGES, TURN_STAGES
 from bystander.tasks.stages.plan_conversations import Stratum, plan_conversations, size_conversations

@@ -22,6 +22,7 @@ from bystander.schemas.sid_evaluation_scores import (
     SidScores,
     SidSystemScore,
 )
+from bystander.schemas.stage_job import StageJob
 from bystander.storage.build_manifest import ModelFileInfo, get_code_version, list_package_versions
 from bystander.storage.compute_records import find_compute_time, keep_compute_time
 from bystander.storage.evaluation_manifest import EVALUATIONS
@@ -30,7 +31,7 @@ from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, read_partition_columns, write_part_by_content
 from bystander.storage.sid_bench import CaseNames, SidBench, read_sid_bench
 from bystander.storage.sid_jsonl import Predictions, read_predictions
-from bystander.tasks.environment import StageEnvironment, StageJob, open_environment
+from bystander.tasks.environment import StageEnvironment, open_environment
 from bystander.tasks.metrics.input_checks import list_ids
 from bystander.tasks.publish_sid_evaluation import PACKAGES, publish_sid_evaluation
 from bystander.tasks.score_sid import ScoreSettings, list_clusters, score_system

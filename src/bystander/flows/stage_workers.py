@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from bystander.schemas.engines import EngineRole
 from bystander.schemas.runner_configs import DaskRunnerConfig, RayRunnerConfig, TaskRunnerConfig
+from bystander.schemas.stage_job import StageJob
 from bystander.storage.parts import Partition
-from bystander.tasks.environment import StageJob
 from bystander.tasks.run_stage import run_stage
 
 SHARED_ROLES: frozenset[EngineRole] = frozenset({"writer", "judge", "tagger", "second_tagger", "candidate"})

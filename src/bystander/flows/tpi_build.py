@@ -19,13 +19,14 @@ from bystander.flows.prefect_listener import PrefectListener
 from bystander.flows.tpi_harvest import QueryHarvest, RowHarvest
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.errors import BuildError, InputError
+from bystander.schemas.stage_job import StageJob
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
 from bystander.storage.build_manifest import BuildKind, BuildManifest
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
 from bystander.storage.query_files import read_queries
 from bystander.tasks.build_rejects import StageRuns
-from bystander.tasks.environment import StageEnvironment, StageJob
+from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.publish_tpi import TpiRows, digest_content, find_published, publish_tpi
 from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, list_stages_needed
 from bystander.tasks.stages.plan_candidates import (

@@ -22,6 +22,7 @@ from bystander.schemas.evaluate_config import EvaluateTpiConfig, Ratings
 from bystander.schemas.evaluation import BENCH_ROW, METRICS, MetricName
 from bystander.schemas.evaluation_scores import BenchInfo, Control, EvaluationScores, Projection
 from bystander.schemas.identity import derive_seed, digest_json
+from bystander.schemas.stage_job import StageJob
 from bystander.storage.bench_rows import Bench, read_bench, read_clips
 from bystander.storage.build_manifest import get_code_version, list_package_versions
 from bystander.storage.embedding_files import read_embeddings
@@ -30,7 +31,6 @@ from bystander.storage.filesystem import Store, open_file
 from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, write_part_by_content
 from bystander.storage.rating_files import Scores, read_ratings
-from bystander.tasks.environment import StageJob
 from bystander.tasks.evaluation_controls import measure_controls
 from bystander.tasks.metrics.embedding_projection import name_speaker_group, project_embeddings
 from bystander.tasks.publish_evaluation import ANSWER_COLUMNS, VERDICT_COLUMNS, publish_evaluation

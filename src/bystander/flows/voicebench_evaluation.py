@@ -16,6 +16,7 @@ from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfig
 from bystander.schemas.evaluation_scores import Estimate
 from bystander.schemas.identity import digest_json
+from bystander.schemas.stage_job import StageJob
 from bystander.schemas.voicebench import PARTS, PARTS_BY_NAME, PartName
 from bystander.schemas.voicebench_scores import VoiceBenchPartInfo, VoiceBenchPartScore, VoiceBenchScores
 from bystander.storage.build_manifest import get_code_version, list_package_versions
@@ -25,7 +26,6 @@ from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, write_part_by_content
 from bystander.storage.table_batches import cut_evenly
 from bystander.storage.voicebench_files import VoiceBenchFiles, find_voicebench
-from bystander.tasks.environment import StageJob
 from bystander.tasks.metrics.voicebench.part_scores import PartScore, score_part
 from bystander.tasks.publish_voicebench import (
     ANSWER_COLUMNS,

@@ -13,24 +13,17 @@ from typing import Any
 
 from bystander.prompts.load import load_pack
 from bystander.prompts.load_rubrics import load_rubrics
-from bystander.schemas.config import TpiConfig
-from bystander.schemas.detector_configs import SidEvaluationEngines
-from bystander.schemas.engine_configs import CandidateConfig, EngineConfigs, EvaluationEngines, StandInConfig
+from bystander.schemas.engine_configs import CandidateConfig, EngineConfigs, StandInConfig
 from bystander.schemas.engines import CallCache, EngineRole
 from bystander.schemas.errors import EngineSetupError
-from bystander.schemas.evaluate_config import EvaluateTpiConfig, EvaluationStages
-from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfig, VoiceBenchStages
 from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
 from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
-from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SidEngines
-from bystander.schemas.sid_evaluation_params import SidEvaluationStages
-from bystander.schemas.sid_params import SidStages
+from bystander.schemas.stage_job import StageJob
 from bystander.schemas.stages import Params, Stage
 from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
 from bystander.schemas.text_engine_configs import TextEngineConfig
-from bystander.schemas.tpi_params import TpiStages
 from bystander.storage.build_contents import BuildContents, read_contents
 from bystander.storage.build_manifest import ModelFileInfo
 from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
@@ -69,85 +62,6 @@ _INSTANT = frozenset(
     }
 )
 """Engines whose calls are cheaper than a look into the cache; a stand-in's writer has its own."""
-
-
-class StageJob(Params):
-    """All that a worker needs to run any stage of a build or an evaluation: plain data, sent with every task."""
-
-    store: str
-    build_seed: int
-    pack: str
-    taxonomy: str | None
-    disjoint_from: tuple[str, ...] = ()
-    rubrics: str | None = None
-    """Built-in rubrics that stand in for the pack, where what is judged does not depend on a response strategy."""
-    stages: TpiStages | EvaluationStages | VoiceBenchStages | SidStages | SidEvaluationStages
-    engines: EngineConfigs | EvaluationEngines | SidEngines | SidEvaluationEngines
-
-    @classmethod
-    def of(cls, config: TpiConfig) -> StageJob:
-        """Return the job of a build."""
-        return cls(
-            store=config.store,
-            build_seed=config.seed,
-            pack=config.pack,
-            taxonomy=config.taxonomy,
-            disjoint_from=config.disjoint_from,
-            stages=config.stages,
-            engines=config.engines,
-        )
-
-    @classmethod
-    def of_evaluation(cls, config: EvaluateTpiConfig, engines: EvaluationEngines) -> StageJob:
-        """Return the job of one system's answers, or of one judge's verdicts."""
-        return cls(
-            store=config.store,
-            build_seed=config.seed,
-            pack=config.pack,
-            taxonomy=None,
-            stages=config.stages,
-            engines=engines,
-        )
-
-    @classmethod
-    def of_voicebench(cls, config: EvaluateVoiceBenchConfig, engines: EvaluationEngines) -> StageJob:
-        """Return the job of one system's answers on VoiceBench, or of one judge's verdicts on them."""
-        return cls(
-            store=config.store,
-            build_seed=config.seed,
-            pack="reference",  # stand-ins that write are asked with its prompts
-            rubrics="voicebench" if engines.judge is not None else None,
-            taxonomy=None,
-            stages=config.stages,
-            engines=engines,
-        )
-
-    @classmethod
-    def of_sid(cls, config: SidConfig) -> StageJob:
-        """Return the job of a SID build."""
-        return cls(
-            store=config.store,
-            build_seed=config.seed,
-            pack="reference",
-            rubrics=config.prompts,
-            taxonomy=None,
-            stages=config.stages,
-            engines=config.engines,
-        )
-
-    @classmethod
-    def of_detector(
-        cls, store: str, engines: SidEvaluationEngines, stages: SidEvaluationStages | None = None
-    ) -> StageJob:
-        """Return the job of one detector on SID-Bench, which draws nothing at random."""
-        return cls(
-            store=store,
-            build_seed=0,
-            pack="reference",  # no stage of it renders one
-            taxonomy=None,
-            stages=stages or SidEvaluationStages(),
-            engines=engines,
-        )
 
 
 class StageEnvironment:

@@ -16,11 +16,12 @@ from prefect.runtime import flow_run
 
 from bystander.schemas.errors import ConfigError, EngineSetupError
 from bystander.schemas.identity import digest_json
+from bystander.schemas.stage_job import StageJob
 from bystander.schemas.stages import Stage, StageContext
 from bystander.storage.parts import Partition, read_partition_columns, trace_columns
 from bystander.storage.stage_results import StageResult, find_result, find_result_of_input, remember_input, write_result
 from bystander.tasks.engine_use import EngineUse
-from bystander.tasks.environment import StageEnvironment, StageJob, borrow_environment
+from bystander.tasks.environment import StageEnvironment, borrow_environment
 from bystander.tasks.stages import get_stage
 
 

@@ -13,10 +13,11 @@ from bystander.schemas.engines import EngineIdentity, Samples
 from bystander.schemas.errors import InputError
 from bystander.schemas.sid import SID_CLIP, SID_DETECTED
 from bystander.schemas.sid_evaluation_params import DetectBreaks
+from bystander.schemas.stage_job import StageJob
 from bystander.schemas.stages import StageContext
 from bystander.tasks.audio.coding import encode_flac
 from bystander.tasks.engines.fake_detector import FakeDetector
-from bystander.tasks.environment import StageEnvironment, StageJob
+from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import get_stage
 from bystander.tasks.stages.detect_breaks import find_stop, listen
 
