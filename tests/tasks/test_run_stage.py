@@ -15,7 +15,7 @@ from bystander.schemas.speech_engine_configs import FakeSpeechConfig
 from bystander.schemas.stage_job import StageJob
 from bystander.tasks.engines.fake_speech import FakeSpeechEngine
 from bystander.tasks.environment import StageEnvironment
-from bystander.tasks.run_stage import describe_stage
+from bystander.tasks.stage_description import describe_stage
 from bystander.tasks.stages import get_stage
 from plain_chat import write_plain_pack
 

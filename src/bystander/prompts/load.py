@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Template
 
 from bystander.prompts.files import check_answers_differ, check_reply_schema, parse_manifest, read_pack_file
-from bystander.prompts.manifest import PROMPT_VARIABLES, PackManifest, TaskManifest
+from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES, PackManifest, TaskManifest
 from bystander.prompts.render import compile_template, render_messages
 from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
@@ -65,9 +65,10 @@ class LoadedPack:
             PackError: the pack has no such task, a variable is missing, or the template fails.
         """
         entry = self._entry(task)
-        if missing := sorted(set(entry.variables) - set(variables)):
+        known = {**variables, EXAMPLES: [example.model_dump(mode="json") for example in entry.examples]}
+        if missing := sorted(set(entry.variables) - set(known)):
             raise PackError(f"pack {self.name}: task {task}: no value for {', '.join(missing)}")
-        given = {key: variables[key] for key in entry.variables}
+        given = {key: known[key] for key in entry.variables}
         return render_messages(self._templates[task], given, f"pack {self.name}: {entry.template}")
 
     def reply_schema(self, task: str) -> Mapping[str, Any] | None:
@@ -81,9 +82,14 @@ class LoadedPack:
     def task_digest(self, task: str) -> str:
         """Return a digest over the task's template, options and reply schema, and the classes where it shows them."""
         entry = self._entry(task)
-        classes = [item.model_dump(mode="json") for item in self.classes] if "class" in entry.variables else []
+        # How many rows a class should have is nothing that a prompt shows.
+        classes = [item.model_dump(mode="json", exclude={"share"}) for item in self.classes]
+        classes = classes if "class" in entry.variables else []
         asked = [entry.reply_schema, list(entry.answers or ())]
-        return digest_json([task, self._sources[task], list(entry.variables), asked, classes])
+        shown = [item.model_dump(mode="json") for item in entry.examples] if EXAMPLES in entry.variables else []
+        return digest_json(
+            [task, self._sources[task], list(entry.variables), asked, classes, *([shown] if shown else [])]
+        )
 
     def source(self, task: str) -> str:
         """Return the text of a task's template."""
@@ -141,8 +147,9 @@ def _load_folder(folder: Path, label: str) -> LoadedPack:
     for task, entry in sorted(manifest.tasks.items()):
         field = f"{where}: {MANIFEST_NAME}: tasks.{task}"
         variables = frozenset(entry.variables)
-        if unknown := sorted(variables - PROMPT_VARIABLES[task]):
-            known = ", ".join(sorted(PROMPT_VARIABLES[task]))
+        given = PROMPT_VARIABLES[task] | ({EXAMPLES} if entry.examples else frozenset())
+        if unknown := sorted(variables - given):
+            known = ", ".join(sorted(given))
             raise PackError(f"{field}.variables: {', '.join(unknown)} is not given to this task, which has {known}")
         files[entry.template] = read_pack_file(folder, entry.template, f"{field}.template")
         sources[task] = files[entry.template]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bystander.schemas.packs import PackClass
+from bystander.schemas.packs import PackClass, ReplyExample
 from bystander.schemas.text_tasks import JUDGE_TASKS, TASKS
 
 PROMPT_VARIABLES: dict[str, frozenset[str]] = {task.name: task.variables for task in (*TASKS, *JUDGE_TASKS)}
@@ -16,6 +16,8 @@ Stages pass some of them as objects: `scenario` has `key`, `category`, `definiti
 `third_party`, `request`), `openings` and `ends_with`; `class` has `key`, `criteria`, `policy`, `mentions_third_party`
 and `kinds` (each with `key` and `definition`). All others are strings.
 """
+EXAMPLES = "examples"
+"""Variable that the template of a task with examples may declare: its `ReplyExample`s, with `given` and `reply`."""
 
 
 class _Frozen(BaseModel):
@@ -28,12 +30,16 @@ class TaskManifest(_Frozen):
     `reply_schema` is needed by the tasks that write, and refused for those that are scored by options. `answers` are
     the two options of `label_class` or `check_realism` as the template asks for them, the one that says so first;
     without it they are Yes and No. Small models choose better between the letters A and B, each explained.
+
+    `examples` are replies as the task should have them, checked against its schema; a template shows them by declaring
+    the variable `examples`.
     """
 
     template: str = Field(min_length=1)
     variables: tuple[str, ...]
     reply_schema: dict[str, Any] | None = None
     answers: tuple[str, str] | None = None
+    examples: tuple[ReplyExample, ...] = ()
 
 
 class PackManifest(_Frozen):

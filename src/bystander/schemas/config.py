@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError, field_validator
@@ -42,6 +42,16 @@ class QuerySource(Params):
     """Language of rows that name none."""
 
 
+class OnTopOf(Params):
+    """A finished build whose rows a new one starts from: the same candidates, so the same texts and the same audio."""
+
+    build: str = Field(min_length=1)
+    """Its folder or fsspec URL, of the same store or another; `latest` as its name is the dataset's latest release."""
+    rows: Literal["first", "only"] = "first"
+    """`first`: its rows keep their places and others are added until the targets are met. `only`: just its rows are
+    made again, say with another pack, and every class has as many as it gets: `targets` do not count."""
+
+
 class TpiConfig(BuildConfig):
     """All that decides a TPI build.
 
@@ -53,9 +63,10 @@ class TpiConfig(BuildConfig):
     disjoint_from: tuple[str, ...] = ()
     """Folders or fsspec URLs of finished builds with which this one shares no query, no text and no pair of voices (no
     voice at all with `stages.choose_voices.hold_out_by: voice`)."""
+    on_top_of: OnTopOf | None = None
     taxonomy: str | None = None
     pack: str = "reference"
-    """Name of a built-in pack or path of a pack's folder."""
+    """Name of a built-in pack or of one that an installed package brings, or path of a pack's folder."""
     targets: TpiTargets = TpiTargets()
     stages: TpiStages = TpiStages()
     engines: EngineConfigs

@@ -30,6 +30,8 @@ class PackClass(_Frozen):
     `mentions_third_party`: whether a reply of this class may refer to the remark; if not, one that does is rejected.
     `requires_mention`: whether it must, else it is rejected. `reply_openings` and `reply_ends_with` are literal
     beginnings and final marks of a reply that keep a small model to the policy (`guided_openings` of the reply stage).
+    `share` says how many rows of the class a build has, in proportion to the other classes', where the configuration
+    names no class of the pack in `targets.labels`.
     """
 
     key: str = Field(pattern=r"^[a-z][a-z_]*$")
@@ -40,12 +42,23 @@ class PackClass(_Frozen):
     kinds: tuple[PackKind, ...] = ()
     reply_openings: tuple[str, ...] = ()
     reply_ends_with: tuple[str, ...] = (".", "!", "?")
+    share: float = Field(1.0, gt=0, le=1000, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _mention_is_allowed(self) -> PackClass:
         if self.requires_mention and not self.mentions_third_party:
             raise ValueError("requires_mention: needs mentions_third_party to be true")
         return self
+
+
+class ReplyExample(_Frozen):
+    """An example of a task's reply: what the task was given, and a reply that fits its schema.
+
+    `given` names string variables of the task; `class` and `scenario` are given by their keys.
+    """
+
+    given: dict[str, str] = Field(default_factory=dict)
+    reply: dict[str, Any]
 
 
 class PromptPack(Protocol):

@@ -196,6 +196,9 @@ class ManifestBase(_Section):
     models: tuple[ModelFileInfo, ...] = ()
     sampling_rate: int
     stages: tuple[StageCounts, ...]
+    fingerprints: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """For each stage, what decides its results besides its rows, as `tasks.stage_description` has it. Builds made
+    before it was written down have none."""
     shards: tuple[ShardInfo, ...]
     rejects: tuple[FileInfo, ...] = ()
 

@@ -34,6 +34,7 @@ from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.metrics.annotation_error import COLUMNS, measure_annotation
 from bystander.tasks.report_sid import write_sid_report
+from bystander.tasks.stage_description import describe_stages
 from bystander.tasks.stages import CONVERSATION_STAGES, RECORDING_STAGES
 from bystander.tasks.stages.finalise_sid import finalise_noise, finalise_turns
 
@@ -122,6 +123,7 @@ def publish_sid(
         models=environment.list_model_files(),
         sampling_rate=sampling_rate or 0,
         stages=tuple(stages),
+        fingerprints=describe_stages(runs.names(), environment),
         quotas=tuple(quotas),
         left_out=dict(left_out),
         annotation=measure_annotation(known),

@@ -36,6 +36,7 @@ from bystander.storage.shards import ShardWriter
 from bystander.tasks.build_rejects import SetAside, StageRuns, write_rejects
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.report_tpi import write_report
+from bystander.tasks.stage_description import describe_stages
 from bystander.tasks.stages.finalise_rows import finalise_rows
 
 SELECTION = "select_quotas"
@@ -137,6 +138,7 @@ def publish_tpi(
         models=environment.list_model_files(),
         sampling_rate=sampling_rate,
         stages=tuple(stages),
+        fingerprints=describe_stages(runs.names(), environment),
         quotas=tuple(quotas),
         disjoint_from=tuple(environment.other_builds.builds),
         voices_disjoint_by=config.stages.choose_voices.hold_out_by,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-from bystander.schemas.errors import ConfigError, EngineSetupError
+from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stage_job import StageJob
 from bystander.schemas.stages import Stage, StageContext
@@ -22,45 +20,13 @@ from bystander.storage.parts import Partition, read_partition_columns, trace_col
 from bystander.storage.stage_results import StageResult, find_result, find_result_of_input, remember_input, write_result
 from bystander.tasks.engine_use import EngineUse
 from bystander.tasks.environment import StageEnvironment, borrow_environment
+from bystander.tasks.stage_description import describe_once, digest_parts
 from bystander.tasks.stages import get_stage
-
-
-def describe_stage(stage: Stage, environment: StageEnvironment) -> dict[str, Any]:
-    """Return all that decides a stage's results besides its rows: the fields of its fingerprint.
-
-    Raises:
-        ConfigError: a folder of the user's is missing, or a file in it cannot be read.
-    """
-    params = environment.params_of(stage)
-    return {
-        "stage": stage.name,
-        "version": stage.version,
-        "build_seed": environment.job.build_seed,
-        "params": params.model_dump(mode="json"),
-        "files": [[name, _hash_file(path)] for name, path in stage.list_files(params)] if stage.list_files else [],
-        "engines": {role: engine.identity.describe() for role, engine in environment.engines_of(stage).items()},
-        "prompts": {task: environment.pack.task_digest(task) for task in stage.text_tasks},
-        # Stages look at the classes' keys whether or not a template shows them: no text may leak one.
-        "classes": [[item.key, [kind.key for kind in item.kinds]] for item in environment.pack.classes]
-        if stage.text_tasks
-        else [],
-        "pack": environment.pack.digest if stage.writes_pack else None,
-        "taxonomy": environment.taxonomy.digest() if stage.uses_taxonomy else None,
-        "exclusions": environment.exclusions_of(stage).digest,
-    }
-
-
-def _describe_once(stage: Stage, environment: StageEnvironment) -> dict[str, Any]:
-    """Return what `describe_stage` does, found out once a build: nothing in it may change while a build is made."""
-    known = environment.descriptions
-    return (
-        known[stage.name] if stage.name in known else known.setdefault(stage.name, describe_stage(stage, environment))
-    )
 
 
 def find_finished(stage: Stage, partition: Partition, environment: StageEnvironment) -> StageResult | None:
     """Return the stored result of an unchanged stage over an unchanged partition, reading no data, or None."""
-    key = _digest_input(_describe_once(stage, environment), partition)
+    key = _digest_input(describe_once(stage, environment), partition)
     return find_result_of_input(environment.store, stage.name, key)
 
 
@@ -73,7 +39,7 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
         StageContractError: the stage broke its contract.
     """
     store = environment.store
-    described = _describe_once(stage, environment)
+    described = describe_once(stage, environment)
     input_digest = _digest_input(described, partition)
     result = find_result_of_input(store, stage.name, input_digest)
     if result is not None:
@@ -112,9 +78,7 @@ class StageReport:
 def report_stage(stage: Stage, partition: Partition, environment: StageEnvironment) -> StageReport:
     """Run a stage as `execute_stage` does, and report on it to the process that will `accept_report`."""
     result = execute_stage(stage, partition, environment)
-    return StageReport(
-        result, environment.take_use(), _digest_parts(_describe_once(stage, environment)), name_process()
-    )
+    return StageReport(result, environment.take_use(), digest_parts(describe_once(stage, environment)), name_process())
 
 
 def accept_report(report: StageReport, stage: Stage, environment: StageEnvironment) -> StageResult:
@@ -126,7 +90,7 @@ def accept_report(report: StageReport, stage: Stage, environment: StageEnvironme
     """
     environment.add_use(report.use)
     if report.process != name_process():
-        own = _digest_parts(_describe_once(stage, environment))
+        own = digest_parts(describe_once(stage, environment))
         differing = [name for name in own if own[name] != report.described.get(name)]
         if differing or own.keys() != report.described.keys():
             raise EngineSetupError(
@@ -158,23 +122,8 @@ def run_stage(
         return report_stage(get_stage(stage_name), partition, environment)
 
 
-def _hash_file(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as exc:
-        raise ConfigError(f"{path}: cannot be read ({exc.strerror})") from exc
-
-
 def _digest_input(described: dict[str, Any], partition: Partition) -> str:
     return digest_json([described, partition.digest()])
-
-
-def _digest_parts(described: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of each field of a description, of each engine apart."""
-    parts = {name: value for name, value in described.items() if name != "engines"}
-    parts.update({f"the engine of role {role}": identity for role, identity in described.get("engines", {}).items()})
-    return {name: digest_json(value) for name, value in parts.items()}
 
 
 def name_process() -> str:

@@ -1,0 +1,72 @@
+"""Which build of a dataset is its latest release.
+
+`<dataset>/latest.json` names it. The pointer is moved only to a build that was verified, and written whole, so whoever
+reads it finds a sound build or none. Wherever the address of a build is asked for, `<store>/<dataset>/latest` stands
+for the build that it names.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bystander.schemas.errors import BuildError, MissingFileError
+from bystander.storage.filesystem import Store, open_store
+
+LATEST = "latest"
+POINTER_NAME = "latest.json"
+
+
+class Release(BaseModel):
+    """What `latest.json` holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    build: str = Field(min_length=1)
+    """Name of the build's folder, beside the pointer."""
+    content_digest: str = ""
+    """That of its manifest."""
+    previous: str | None = None
+    """The release before it."""
+
+
+def read_latest(store: Store, dataset: str) -> Release | None:
+    """Return the latest release of a dataset, or None where nothing was released yet.
+
+    Raises:
+        BuildError: the pointer is damaged.
+    """
+    path = store.path(dataset, POINTER_NAME)
+    try:
+        return Release.model_validate_json(store.read_bytes(path))
+    except MissingFileError:
+        return None
+    except ValidationError as exc:
+        raise BuildError(
+            f'{store.uri_of(path)}: is damaged; write {{"build": NAME}} with the name of the latest sound build'
+        ) from exc
+
+
+def move_latest(store: Store, dataset: str, build: str, content_digest: str) -> Release:
+    """Point a dataset's `latest` to a build, which the caller has verified, and return what it says now."""
+    before = read_latest(store, dataset)
+    previous = before.build if before is not None and before.build != build else before and before.previous
+    release = Release(build=build, content_digest=content_digest, previous=previous)
+    store.write_bytes(store.path(dataset, POINTER_NAME), release.model_dump_json(indent=2).encode() + b"\n")
+    return release
+
+
+def open_build(address: str) -> Store:
+    """Open the folder of a build; `latest` as its name is followed to the release that it stands for.
+
+    Raises:
+        BuildError: it is `latest`, and nothing was released yet, or the pointer is damaged.
+        InputError: the address cannot be opened.
+    """
+    parent, _, name = address.rstrip("/").rpartition("/")
+    if name != LATEST:
+        return open_store(address)
+    dataset = open_store(parent or ".")
+    release = read_latest(dataset, "")
+    if release is None:
+        raise BuildError(f"{address}: nothing was released there yet; name a build, or release one first")
+    return dataset.child(release.build)
