@@ -87,6 +87,10 @@ class PromptPack(Protocol):
         """Return the two options of a task of `TWO_OPTION_TASKS`: the one that says so, and the other."""
         ...
 
+    def describe_task(self, task: str) -> Mapping[str, Any]:
+        """Return the parts of the pack that decide this task's prompts, digests for texts: JSON-ready data."""
+        ...
+
     def task_digest(self, task: str) -> str:
         """Return a digest over what decides this task's prompts: a change elsewhere in the pack leaves it alone."""
         ...

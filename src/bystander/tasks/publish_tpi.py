@@ -109,7 +109,7 @@ def publish_tpi(
             store, "data", split, FINAL, sampling_rate=sampling_rate, shard_mib=config.shard_mib
         ) as writer:
             for batch in batches:
-                final = finalise_rows(batch, split, config.seed, described, rows.twins, rows.lone)
+                final = finalise_rows(batch, split, config.seed, described, environment.pack, rows.twins, rows.lone)
                 _assert_disjoint(final, environment, config.stages.choose_voices.hold_out_by)
                 counter.add(final)
                 writer.write(final)

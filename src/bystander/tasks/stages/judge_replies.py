@@ -85,4 +85,5 @@ STAGE = Stage(
     engines=("judge",),
     uses=("id", "test", "primary_text", "third_party_text", "label", "answer"),
     text_tasks=tuple(task.name for task in JUDGE_TASKS),
+    class_fields=("key",),
 )

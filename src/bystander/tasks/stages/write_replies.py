@@ -24,8 +24,7 @@ NAME = "write_replies"
 def write_replies(rows: pa.Table, context: StageContext) -> StageOutput:
     """Write the assistant's reply to what it heard: the request as spoken (cut, where it was) and the remark.
 
-    Columns read: primary_text, third_party_text, label, kind. Columns written: reply, reply_attempts, pack,
-    pack_digest.
+    Columns read: primary_text, third_party_text, label, kind. Columns written: reply, reply_attempts.
 
     Reject reasons: those of the last of `max_attempts` tries.
         reply_has_markup, reply_leaks_label, reply_refuses, reply_repeats_itself, reply_has_too_many_words: see
@@ -67,10 +66,8 @@ def write_replies(rows: pa.Table, context: StageContext) -> StageOutput:
         params.max_attempts,
         order=lambda row: (row["label"], row["id"]),
     )
-    pack = {"pack": context.pack.name, "pack_digest": context.pack.digest}
     outcomes = [
-        a.outcome if isinstance(a.outcome, RowFault) else {**a.outcome, "reply_attempts": a.attempts, **pack}
-        for a in attempted
+        a.outcome if isinstance(a.outcome, RowFault) else {**a.outcome, "reply_attempts": a.attempts} for a in attempted
     ]
     return split_rows(NAME, rows, outcomes, REPLIED)
 
@@ -104,5 +101,5 @@ STAGE = Stage(
         "kind",
     ),
     text_tasks=(WRITE_REPLY.name,),
-    writes_pack=True,
+    class_fields=("key", "reply_openings", "reply_ends_with", "mentions_third_party", "requires_mention"),
 )
