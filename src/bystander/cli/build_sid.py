@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,6 +13,7 @@ from bystander.cli.overrides import gather_overrides
 
 if TYPE_CHECKING:
     from bystander.flows.sid_build import SidOutcome
+    from bystander.schemas.rebuild import RebuildPlan
     from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig
 
 _Profile = Annotated[
@@ -92,10 +94,20 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
             overrides["targets.per_language"] = None
         if kind == "bench":
             bench = load_sid_config(SidBenchConfig, profile, config or (), overrides)
-            run_build(lambda: check_sid_build(bench), lambda: _run_bench(bench), require_all)
+            run_build(
+                lambda: check_sid_build(bench),
+                lambda: _run_bench(bench),
+                require_all,
+                partial(_foresee_bench, bench),
+            )
         else:
             train = load_sid_config(SidTrainConfig, profile, config or (), overrides)
-            run_build(lambda: check_sid_build(train), lambda: _run_train(train), require_all)
+            run_build(
+                lambda: check_sid_build(train),
+                lambda: _run_train(train),
+                require_all,
+                partial(_foresee_train, train),
+            )
 
     build.__doc__ = _HELP[kind]
     return build
@@ -114,3 +126,15 @@ def _run_train(settings: SidTrainConfig) -> SidOutcome:
     from bystander.flows.build_sid_train import run_build_sid_train
 
     return run_build_sid_train(settings)
+
+
+def _foresee_bench(settings: SidBenchConfig, against: str | None) -> RebuildPlan:
+    from bystander.flows.build_sid_bench import foresee_build_sid_bench
+
+    return foresee_build_sid_bench(settings, against)
+
+
+def _foresee_train(settings: SidTrainConfig, against: str | None) -> RebuildPlan:
+    from bystander.flows.build_sid_train import foresee_build_sid_train
+
+    return foresee_build_sid_train(settings, against)

@@ -11,6 +11,7 @@ from bystander.cli.overrides import gather_overrides
 
 if TYPE_CHECKING:
     from bystander.flows.tpi_build import TpiOutcome
+    from bystander.schemas.rebuild import RebuildPlan
 
 _Profile = Annotated[
     str,
@@ -77,7 +78,12 @@ def build_tpi_train(
 
         return run_build_tpi_train(settings)
 
-    run_build(lambda: check_tpi_build(settings), run, require_all)
+    def foresee(against: str | None) -> RebuildPlan:
+        from bystander.flows.build_tpi_train import foresee_build_tpi_train
+
+        return foresee_build_tpi_train(settings, against)
+
+    run_build(lambda: check_tpi_build(settings), run, require_all, foresee)
 
 
 def build_tpi_bench(
@@ -113,7 +119,12 @@ def build_tpi_bench(
 
         return run_build_tpi_bench(settings)
 
-    run_build(lambda: check_tpi_build(settings), run, require_all)
+    def foresee(against: str | None) -> RebuildPlan:
+        from bystander.flows.build_tpi_bench import foresee_build_tpi_bench
+
+        return foresee_build_tpi_bench(settings, against)
+
+    run_build(lambda: check_tpi_build(settings), run, require_all, foresee)
 
 
 def _lay_over(

@@ -13,12 +13,16 @@ import pyarrow as pa
 
 from bystander.flows.build_runs import BuildOutcome, run_build
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
-from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build
+from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build, check_tpi_settings
+from bystander.flows.dry_run import DryRun
 from bystander.flows.harvest import Harvest
+from bystander.flows.listeners import BuildListener, SilentListener
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.rebuild_plan import forecast
 from bystander.flows.tpi_harvest import QueryHarvest, RowHarvest
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.errors import BuildError, InputError
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.stage_job import StageJob
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
 from bystander.storage.build_manifest import BuildKind, BuildManifest
@@ -28,7 +32,7 @@ from bystander.storage.query_files import read_queries
 from bystander.tasks.build_rejects import StageRuns
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.publish_tpi import TpiRows, digest_content, find_published, publish_tpi
-from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, list_stages_needed
+from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, get_stage, list_stages_needed
 from bystander.tasks.stages.plan_candidates import (
     Progress,
     enumerate_candidates,
@@ -56,7 +60,7 @@ class TpiBuild(ABC, Generic[Config]):
     row_stages: ClassVar[Sequence[str]]
     """The stages that a candidate passes."""
 
-    def __init__(self, config: Config, environment: StageEnvironment, listener: PrefectListener) -> None:
+    def __init__(self, config: Config, environment: StageEnvironment, listener: BuildListener) -> None:
         self.config = config
         self.environment = environment
         self.listener = listener
@@ -90,8 +94,9 @@ class TpiBuild(ABC, Generic[Config]):
         return self.rows
 
     def run(self) -> TpiOutcome:
-        """Harvest, then publish what was selected."""
+        """Say what is reused and what is redone, harvest, then publish what was selected."""
         self._read_queries()
+        self.listener.on_plan(self.foresee())
         selection = self.harvest()
         runs = StageRuns([run for harvest in self.harvests for run in harvest.runs()])
         if not selection.pairs:
@@ -110,6 +115,37 @@ class TpiBuild(ABC, Generic[Config]):
         location = self.environment.store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
         summary = summarise(manifest, location, selection, self.waves, self.environment.call_counts())
         return BuildOutcome(location, manifest, summary)
+
+    def foresee(self, against: str | None = None) -> RebuildPlan:
+        """Return what a run would reuse and redo beside an earlier build, without a call. Nothing is written.
+
+        Args:
+            against: name or address of the build to compare with; without one, see `find_earlier_build`.
+
+        Raises:
+            BuildError: there is no such build, or it cannot be read.
+        """
+        stages = list(dict.fromkeys(stage for harvest in self.harvests for stage in harvest.stages))
+        return forecast(self.config, self.environment, self.kind, stages, self._replay, against)
+
+    def _replay(self, environment: StageEnvironment, dry: DryRun) -> str:
+        """Make the build without a call, and return the digest of what would be published."""
+        build = type(self)(self.config, environment, SilentListener())
+        for harvest in build.harvests:
+            harvest.stream = dry.stream
+        if self.queries.journeys:
+            build._adopt_queries(self)
+            dry.note_results([(get_stage(result.stage), before, result) for before, result in self.queries.runs()])
+        else:
+            build._read_queries()
+        selection = build.harvest()
+        runs = StageRuns([run for harvest in build.harvests for run in harvest.runs()])
+        return digest_content(self.config, environment, runs, selection.ids)
+
+    def _adopt_queries(self, other: TpiBuild[Config]) -> None:
+        self.queries.journeys = [*other.queries.journeys]
+        self._query_rows, self._candidates = other._query_rows, other._candidates
+        self._used = np.zeros(len(self._candidates), np.bool_)
 
     def plan(self, missing: Missing, selection: Selection, accepted: pa.Table) -> npt.NDArray[np.int64]:
         """Return the candidates of the next wave, none if all are used up.
@@ -173,7 +209,7 @@ class TpiBuild(ABC, Generic[Config]):
 
 
 def run_tpi_build(
-    make: Callable[[Config, StageEnvironment, PrefectListener], TpiBuild[Config]], config: Config
+    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Config]], config: Config
 ) -> TpiOutcome:
     """Check a configuration, and make its build inside a Prefect flow.
 
@@ -188,3 +224,19 @@ def run_tpi_build(
         return lambda listener: make(config, environment, listener).run()
 
     return run_build(config, StageJob.of(config), prepare)
+
+
+def foresee_tpi_build(
+    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Config]], config: Config, against: str | None
+) -> RebuildPlan:
+    """Return what a build would reuse and redo. No model is called, no server is needed, nothing is written.
+
+    Raises:
+        UserError: the configuration, an input file, a pack, an engine's set-up, or the build to compare with is wrong.
+    """
+    check_tpi_settings(config)
+    environment = StageEnvironment(StageJob.of(config), keeps_calls=False)
+    try:
+        return make(config, environment, SilentListener()).foresee(against)
+    finally:
+        environment.close()
