@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from bystander.prompts.files import MAX_FILE_BYTES
-from bystander.prompts.load import list_packs, load_pack
+from bystander.prompts.find_packs import list_built_in_packs
+from bystander.prompts.load import load_pack
 from bystander.prompts.render import MAX_PROMPT_CHARACTERS
 from bystander.schemas.errors import PackError
 from bystander.schemas.taxonomy import load_taxonomy
@@ -43,7 +44,7 @@ def set_template(folder, text, task="score_ambiguity", variables=("primary", "th
 
 class TestReferencePack:
     def test_it_is_built_in(self):
-        assert list_packs() == ["reference"]
+        assert list_built_in_packs() == ["reference"]
 
     def test_the_last_class_is_the_default_without_kinds(self):
         actionable, ignorable = load_pack("reference").classes

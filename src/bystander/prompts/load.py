@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Template
 
 from bystander.prompts.files import check_answers_differ, check_reply_schema, parse_manifest, read_pack_file
+from bystander.prompts.find_packs import MANIFEST_NAME, find_pack
 from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES, PackManifest, TaskManifest
 from bystander.prompts.render import compile_template, render_messages
 from bystander.schemas.engines import Message
@@ -21,8 +22,6 @@ from bystander.schemas.errors import PackError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.packs import PackClass
 from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, NO, TASKS, TWO_OPTION_TASKS, YES
-
-MANIFEST_NAME = "pack.yaml"
 
 
 class LoadedPack:
@@ -114,27 +113,16 @@ class LoadedPack:
             raise PackError(f"pack {self.name}: {MANIFEST_NAME}: tasks: no task {task!r}") from None
 
 
-def list_packs() -> list[str]:
-    """Return the names of the built-in packs."""
-    folder = resources.files("bystander.prompts").joinpath("packs")
-    return sorted(entry.name for entry in folder.iterdir() if entry.joinpath(MANIFEST_NAME).is_file())
-
-
 def load_pack(source: str) -> LoadedPack:
-    """Load a built-in pack by name, or a pack from a folder.
+    """Load a built-in pack by name, a pack from a folder, or an installed package's pack by name.
 
     Raises:
         PackError: there is no such pack, or it is invalid.
     """
-    if source in list_packs():
-        with resources.as_file(resources.files("bystander.prompts").joinpath("packs").joinpath(source)) as folder:
-            return _load_folder(folder, source)
-    folder = Path(source)
-    if not folder.is_dir():
-        raise PackError(
-            f"pack {source!r}: neither a built-in pack ({', '.join(list_packs())}) nor a folder with a {MANIFEST_NAME}"
-        )
-    return _load_folder(folder, source)
+    found = find_pack(source)
+    assert found.folder is not None
+    with resources.as_file(found.folder) as folder:
+        return _load_folder(folder, source)
 
 
 def _load_folder(folder: Path, label: str) -> LoadedPack:
