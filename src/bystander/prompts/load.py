@@ -83,7 +83,7 @@ class LoadedPack:
         """Return a digest over the task's template, options and reply schema, and the classes where it shows them."""
         entry = self._entry(task)
         # How many rows a class should have is nothing that a prompt shows.
-        classes = [item.model_dump(mode="json", exclude={"share"}) for item in self.classes]
+        classes = [item.model_dump(mode="json", exclude={"share"}, exclude_none=True) for item in self.classes]
         classes = classes if "class" in entry.variables else []
         asked = [entry.reply_schema, list(entry.answers or ())]
         shown = [item.model_dump(mode="json") for item in entry.examples] if EXAMPLES in entry.variables else []
