@@ -25,7 +25,9 @@ class PackKind(_Frozen):
 
 
 class ReplyConduct(NamedTuple):
-    """What a class asks of its replies, as far as rules can tell: the text of it goes to engines without a model.
+    """What a class asks of its replies, as far as rules can tell.
+
+    It goes as text, in the variable `conduct`, to engines that read no prompts.
 
     `must_ask`: the reply leaves the decision to the user, because it may end in nothing but a question mark.
     """
@@ -77,14 +79,14 @@ class PackClass(_Frozen):
         return self
 
     @property
-    def conduct(self) -> ReplyConduct:
-        """What can be told of a right reply without a model."""
+    def conduct(self) -> str:
+        """What can be told of a right reply without a model, as `ReplyConduct.decode` reads it."""
         return ReplyConduct(
             may_mention=self.mentions_third_party,
             must_mention=self.requires_mention,
             may_take_up=self.mentions_third_party if self.takes_up_remark is None else self.takes_up_remark,
             must_ask=set(self.reply_ends_with) == {"?"},
-        )
+        ).encode()
 
 
 class ReplyExample(_Frozen):
