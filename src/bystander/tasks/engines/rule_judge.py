@@ -3,10 +3,10 @@
 It looks for three things in an answer (`tasks.texts.mentions`): does it say that another person spoke (mention), has it
 distinctive words of the second text (takes it up), does it leave the decision to the user (asks). What a remark's class
 asks of these comes with the question (`packs.ReplyConduct`, from the class's fields `mentions_third_party`,
-`requires_mention`, `takes_up_remark` and `reply_ends_with`), so the classes of any pack are judged. These are rules, not
-the truth: an answer may attribute a remark in words that the rules do not know, or share a word with it by chance, and
-what a policy asks beyond mention, words and question is not seen at all. They are for trying things out, and a fixed
-point that model judges can be held against. English.
+`requires_mention`, `takes_up_remark` and `reply_ends_with`), so the classes of any pack are judged. These are rules,
+not the truth: an answer may attribute a remark in words that the rules do not know, or share a word with it by chance,
+and what a policy asks beyond mention, words and question is not seen at all. They are for trying things out, and a
+fixed point that model judges can be held against. English.
 
 RSF, response strategy following, is 1 for two speakers when all of this is true that the class asks for:
 
