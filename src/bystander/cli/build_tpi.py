@@ -30,6 +30,13 @@ _TextColumn = Annotated[
     str | None,
     typer.Option(help="Column of the request in --queries. Default: question, text, query, ..., the first there is."),
 ]
+_Pack = Annotated[
+    str | None,
+    typer.Option(
+        help="Response strategy: a pack's name, or its folder. Rows are dealt to its classes by their shares. Default: "
+        "reference."
+    ),
+]
 _Rows = Annotated[
     int | None,
     typer.Option(min=1, help="Rows in all, one-speaker rows included, in the proportions of the profile."),
@@ -46,6 +53,7 @@ def build_tpi_train(
     profile: _Profile = "laptop",
     queries: _Queries = None,
     text_column: _TextColumn = None,
+    pack: _Pack = None,
     rows: _Rows = None,
     hard_negatives: Annotated[
         int | None,
@@ -67,10 +75,11 @@ def build_tpi_train(
     Ctrl-C loses nothing that is finished: the same command goes on from there.
     """
     from bystander.flows.check_tpi_train import check_tpi_build
+    from bystander.flows.pack_targets import fit_to_pack
     from bystander.schemas.config import load_config, resize
 
-    overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
-    settings = resize(load_config(profile, config or (), overrides), rows, hard_negatives)
+    overrides = _lay_over(set_, queries, text_column, pack, seed, disjoint_from, out, name, workers)
+    settings = resize(fit_to_pack(load_config(profile, config or (), overrides)), rows, hard_negatives)
 
     def run() -> TpiOutcome:
         from bystander.flows.build_tpi_train import run_build_tpi_train
@@ -84,6 +93,7 @@ def build_tpi_bench(
     profile: _Profile = "laptop",
     queries: _Queries = None,
     text_column: _TextColumn = None,
+    pack: _Pack = None,
     rows: _Rows = None,
     one_speaker: Annotated[
         int | None,
@@ -103,10 +113,11 @@ def build_tpi_bench(
     Name the training builds with --disjoint-from. Ctrl-C loses nothing that is finished.
     """
     from bystander.flows.check_tpi_train import check_tpi_build
+    from bystander.flows.pack_targets import fit_to_pack
     from bystander.schemas.config import load_bench_config, resize
 
-    overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
-    settings = resize(load_bench_config(profile, config or (), overrides), rows, one_speaker)
+    overrides = _lay_over(set_, queries, text_column, pack, seed, disjoint_from, out, name, workers)
+    settings = resize(fit_to_pack(load_bench_config(profile, config or (), overrides)), rows, one_speaker)
 
     def run() -> TpiOutcome:
         from bystander.flows.build_tpi_bench import run_build_tpi_bench
@@ -120,6 +131,7 @@ def _lay_over(
     set_: list[str] | None,
     queries: str | None,
     text_column: str | None,
+    pack: str | None,
     seed: int | None,
     disjoint_from: list[str] | None,
     out: str | None,
@@ -130,6 +142,7 @@ def _lay_over(
     given = {
         "queries.path": queries,
         "queries.text_column": text_column,
+        "pack": pack,
         "seed": seed,
         "disjoint_from": disjoint_from or None,
         "store": out,

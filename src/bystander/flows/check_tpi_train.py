@@ -17,11 +17,13 @@ from bystander.schemas.engine_configs import BUILD_ROLES, EngineConfigs
 from bystander.schemas.errors import BuildError, ConfigError, InputError, StorageError
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import load_taxonomy
+from bystander.schemas.text_engine_configs import PlaybookTextConfig
 from bystander.schemas.tpi_params import LabelActionability, TpiBenchTargets, TpiTargets
 from bystander.storage.build_manifest import read_manifest
 from bystander.storage.filesystem import open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.query_files import read_queries
+from bystander.tasks.engines.playbook_data import describe_uncovered_classes
 from bystander.tasks.stages.choose_voices import check_voices
 from bystander.tasks.stages.mix_speakers import list_surroundings
 from bystander.tasks.stages.normalise_queries import check_languages
@@ -42,6 +44,7 @@ def check_tpi_build(config: TpiConfig) -> None:
     pack = load_pack(config.pack)
     _check_targets(config.targets, pack)
     _check_thresholds(config.stages.label_actionability, pack)
+    _check_playbook(config.engines, pack)
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
     check_store(config.store)
@@ -82,13 +85,25 @@ def _check_targets(targets: TpiTargets, pack: PromptPack) -> None:
     unknown = sorted(set(targets.labels) - set(classes))
     if unknown:
         raise ConfigError(
-            f"targets.labels: pack {pack.name!r} has no class {', '.join(unknown)}; it has {', '.join(classes)}"
+            f"targets.labels: pack {pack.name!r} has no class {', '.join(unknown)}; it has {', '.join(classes)}. Name "
+            "these, or leave targets.labels to the profile: then rows are dealt to the classes by their shares"
         )
     if not isinstance(targets, TpiBenchTargets) and targets.hard_negatives > targets.pairs:
         raise ConfigError(
             f"targets.hard_negatives: {targets.hard_negatives} are asked for, but each is the twin of one of the "
             f"two-speaker rows, and those are {targets.pairs}"
         )
+
+
+def _check_playbook(engines: EngineConfigs, pack: PromptPack) -> None:
+    for role in ("writer", "judge"):
+        engine = getattr(engines, role)
+        if isinstance(engine, PlaybookTextConfig) and (fault := describe_uncovered_classes(pack.classes)):
+            raise ConfigError(
+                f"engines.{role}: {fault}, and pack {pack.name!r} has the classes "
+                f"{', '.join(item.key for item in pack.classes)}; take a model (--profile laptop, or an engine of your "
+                "own), or --profile fake to try the pipeline"
+            )
 
 
 def _check_thresholds(params: LabelActionability, pack: PromptPack) -> None:

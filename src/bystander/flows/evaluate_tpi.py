@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
+from bystander.flows.bench_pack import judge_by_bench_pack
 from bystander.flows.check_evaluate_tpi import check_evaluate_tpi
 from bystander.flows.evaluation_flow import EvaluationOutcome, run_evaluation
 from bystander.flows.flow_runs import run_flow
@@ -20,10 +21,12 @@ def evaluate_tpi(config: EvaluateTpiConfig) -> EvaluationOutcome[EvaluationScore
         UserError: the configuration, the bench, a file, the pack, an engine's set-up is wrong, or answers are missing.
         BuildError: the bench is damaged, or another process is making this evaluation.
     """
+    config = judge_by_bench_pack(config)
     check_evaluate_tpi(config)
     return run_evaluation(config, lambda store, listener: TpiEvaluation(config, store, listener).run())
 
 
 def run_evaluate_tpi(config: EvaluateTpiConfig) -> EvaluationOutcome[EvaluationScores]:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
+    config = judge_by_bench_pack(config)  # the evaluation's name comes from it, too
     return run_flow(evaluate_tpi, config, config.workers, f"evaluation:{config.evaluation_name}")
