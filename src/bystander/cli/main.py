@@ -15,6 +15,7 @@ from bystander.cli.evaluate import evaluate_app
 from bystander.cli.export import export_app
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
+from bystander.cli.pack import pack_app
 from bystander.cli.plan import plan
 from bystander.cli.simulate import simulate_app
 from bystander.cli.split import split
@@ -36,6 +37,7 @@ app.add_typer(build_app, name="build")
 app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(export_app, name="export")
 app.add_typer(models_app, name="models")
+app.add_typer(pack_app, name="pack")
 app.command("plan")(plan)
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")
