@@ -146,6 +146,7 @@ def _show_answers(console: Console, preview: PackPreview, row: SampleRow, answer
         title=Text(f"{row.scenario}, {row.timing.value}\nU: {row.primary_text}{meant}\nB: {row.third_party_text}"),
         title_justify="left",
         show_lines=True,
+        expand=True,
     )
     table.add_column("")
     for name in name_packs(preview):
@@ -163,7 +164,8 @@ def _show_answers(console: Console, preview: PackPreview, row: SampleRow, answer
 
 def _tell_reply(answer: RowAnswer) -> str:
     if answer.fault is not None:
-        said = f" The model said: {answer.fault.raw_output}" if answer.fault.raw_output else ""
-        return f"REJECTED by {answer.fault.stage}, {answer.fault.reason}: {answer.fault.detail or ''}{said}"
+        return (
+            f"REJECTED at {answer.fault.stage}, {answer.fault.reason}: {answer.fault.detail or answer.fault.raw_output}"
+        )
     tries = f" (after {answer.reply_attempts} tries)" if (answer.reply_attempts or 1) > 1 else ""
     return f"{answer.reply}{tries}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bystander.prompts.load import LoadedPack, load_pack
+from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.errors import InputError
 from bystander.schemas.pack_preview import PackAnswers, PackPreview, PreviewedClass, SampleRow
@@ -48,7 +48,7 @@ def preview_pack(
         UserError: a pack, the rows or a choice of them is wrong, or an engine cannot be opened.
         EngineError: an engine failed as a whole.
     """
-    if not 1 <= limit:
+    if limit < 1:
         raise InputError(f"--limit {limit}: at least one row has to be shown")
     loaded = load_pack(pack)
     # Equal packs would be asked twice for the same replies.

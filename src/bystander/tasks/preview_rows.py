@@ -61,9 +61,9 @@ def read_sample_rows(
     """Return up to `limit` rows of a build's folder, of a file at a path or URL, or of the package (None).
 
     Categories take turns in rows of the package and of builds; a file's keep their order. A file has the columns
-    `primary` and `third_party`, and may have `id`, `request`, `scenario`, `timing`, `spoken` (what is heard of a primary
-    text that is broken off; where it is missing the text is cut as a build with this `seed` cuts it) and `answer` (for
-    rubrics). A row that names no scenario is of `scenario`, or of the taxonomy's first.
+    `primary` and `third_party`, and may have `id`, `request`, `scenario`, `timing`, `spoken` (what is heard of a
+    primary text that is broken off; where it is missing the text is cut as a build with this `seed` cuts it) and
+    `answer` (for rubrics). A row that names no scenario is of `scenario`, or of the taxonomy's first.
 
     Raises:
         InputError: there is no such file, a row of it is wrong (it is named), or no row is left.

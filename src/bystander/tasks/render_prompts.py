@@ -15,8 +15,6 @@ from bystander.schemas.taxonomy import Taxonomy
 from bystander.schemas.text_tasks import (
     CHECK_REALISM,
     JUDGE_HELPFULNESS,
-    JUDGE_ONE_SPEAKER_HELPFULNESS,
-    JUDGE_ONE_SPEAKER_STRATEGY,
     JUDGE_STRATEGY,
     JUDGE_TASKS,
     LABEL_CLASS,
