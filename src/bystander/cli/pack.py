@@ -1,4 +1,4 @@
-"""`bystander pack`: response strategies as packs of prompts: list, begin and check them."""
+"""`bystander pack`: response strategies as packs of prompts: list, begin, check and compare them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from typing import Annotated
 
 import typer
 
+from bystander.cli.pack_diff import pack_diff
+from bystander.cli.pack_preview import pack_preview
+
 pack_app = typer.Typer(
-    help="Response strategies as packs of prompts: list, begin and check them.", no_args_is_help=True
+    help="Response strategies as packs of prompts: list, begin, check and compare them.", no_args_is_help=True
 )
+pack_app.command("preview")(pack_preview)
+pack_app.command("diff")(pack_diff)
 
 PackArgument = Annotated[
     str, typer.Argument(metavar="PACK", help="A folder, or the name of a built-in or installed pack (`pack list`).")
