@@ -61,7 +61,7 @@ def _set(description: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict
             ("files",),
             [["policy.txt", "c" * 64], ["more.txt", "d" * 64]],
             Change("files.more.txt", ABSENT, "d" * 12),
-            "the file more.txt was added",
+            "the file more.txt came in",
         ),
         (
             ("engines", "writer", "settings", "voices"),
@@ -85,7 +85,7 @@ def _set(description: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict
             ("prompts",),
             {},
             Change("prompts.write_reply", "0123456789ab", ABSENT),
-            "the pack's texts for write_reply were removed",
+            "the pack's texts for write_reply went away",
         ),
         (
             ("classes",),
@@ -116,6 +116,48 @@ def test_a_field_that_differs_is_named_with_its_values(
     assert change in changes
     assert change.sentence == sentence
     assert {c.field for c in changes} - {change.field} <= {"files.policy.txt"}  # that case changes two
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "field", "sentence"),
+    [
+        (
+            {"prompts": {"write_reply": {"template": "a" * 64, "answers": []}}},
+            {"prompts": {"write_reply": {"template": "b" * 64, "answers": []}}},
+            "prompts.write_reply.template",
+            "the template of write_reply changed",
+        ),
+        (
+            {"prompts": {"label_class": {"classes": {"defer": {"criterion": "a" * 64}}}}},
+            {"prompts": {"label_class": {"classes": {"defer": {"criterion": "b" * 64}}}}},
+            "prompts.label_class.classes.defer.criterion",
+            "the criterion of class defer, which label_class shows, changed",
+        ),
+        (
+            {"prompts": {"label_class": {"classes": {}}}},
+            {"prompts": {"label_class": {"classes": {"defer": {"criterion": "b" * 64}}}}},
+            "prompts.label_class.classes.defer",
+            "class defer, which label_class shows, came in",
+        ),
+        (
+            {"classes": [{"key": "act", "kinds": ["a"], "requires_mention": True}, {"key": "defer", "kinds": []}]},
+            {"classes": [{"key": "act", "kinds": ["a"], "requires_mention": False}, {"key": "defer", "kinds": []}]},
+            "classes.act.requires_mention",
+            "the pack's class act.requires_mention: true -> false",
+        ),
+        (
+            {"classes": [{"key": "act", "kinds": ["a"]}]},
+            {"classes": [{"key": "act", "kinds": ["a"]}, {"key": "defer", "kinds": []}]},
+            "classes.defer",
+            'the pack\'s class defer: absent -> {"kinds": []}',
+        ),
+    ],
+)
+def test_parts_of_prompts_and_classes_are_told_apart(
+    before: dict[str, Any], after: dict[str, Any], field: str, sentence: str
+) -> None:
+    (change,) = list_changes(before, after)
+    assert (change.field, change.sentence) == (field, sentence)
 
 
 def test_changes_come_in_the_order_of_the_fields_of_a_description() -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _MOST_CHANGES = 12
 """Changes of one section of the manifests that are listed."""
+_TOO_FINE = ("by_label_and_scenario", "by_language_and_category")
 _CHANGES_IN_WORDS = {
     "removed": "removed",
     "added": "added",
@@ -79,6 +80,11 @@ def _print(found: BuildDifferences, limit: int, console: Console) -> None:
         if names:
             console.print(f"Not compared, since {build.build} does not have them: {', '.join(names)}.", markup=False)
     _print_causes(found, console)
+    if found.unexplained:
+        console.print(
+            f"Unexplained: {found.unexplained} rows changed though nothing that decides them did. The engines named "
+            "are not deterministic, or depend on the versions of packages that differ; such a row cannot be made again."
+        )
     audio = found.audio
     if audio.samples or audio.encoding_only:
         console.print(
@@ -118,10 +124,11 @@ def _print_manifests(found: BuildDifferences, console: Console) -> None:
         return
     table = _make_table("Manifests", ["section", "field", found.before.build, found.after.build])
     for section, changes in found.manifest.items():
-        for change in changes[:_MOST_CHANGES]:
+        shown = [change for change in changes if not change.field.startswith(_TOO_FINE)][:_MOST_CHANGES]
+        for change in shown:
             table.add_row(section, change.field, change.before, change.after)
-        if len(changes) > _MOST_CHANGES:
-            table.add_row(section, f"… and {len(changes) - _MOST_CHANGES} more; see --json", "", "")
+        if len(changes) > len(shown):
+            table.add_row(section, f"… and {len(changes) - len(shown)} more; see --json", "", "")
     console.print(table, markup=False)
 
 
@@ -158,6 +165,7 @@ def _as_json(found: BuildDifferences, limit: int) -> dict[str, Any]:
             }
             for change, causes, rows in found.group()
         ],
+        "unexplained": found.unexplained,
         "audio": asdict(found.audio),
         "columns_only_in_first": list(found.only_before),
         "columns_only_in_second": list(found.only_after),

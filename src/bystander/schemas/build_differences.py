@@ -12,8 +12,8 @@ RowChange = Literal["removed", "added", "changed", "provenance"]
 """In the first build only, in the second only, in both with another content, or with the same content and other notes
 on where it came from."""
 
-PROVENANCE = frozenset({"pack", "pack_digest", "engines", "seed", "audio.encoding"})
-"""Columns that say what a row was made with, or how its audio is stored, and nothing of what it is."""
+PROVENANCE = frozenset({"query_source", "source", "pack", "pack_digest", "engines", "seed", "audio.encoding"})
+"""Columns that say what a row was made from and with, or how its audio is stored, and nothing of what it is."""
 
 CauseCode = Literal[
     "setting",
@@ -98,6 +98,11 @@ class BuildDifferences:
     def count(self, change: RowChange) -> int:
         """Return how many rows changed so."""
         return sum(row.change == change for row in self.rows)
+
+    @property
+    def unexplained(self) -> int:
+        """Rows that changed though nothing that decides them did."""
+        return sum(any(cause.code == "unexplained" for cause in row.causes) for row in self.rows)
 
     @property
     def identical(self) -> bool:

@@ -31,7 +31,13 @@ _ORDER = (
     "exclusions",
 )
 _NAMED_LISTS = frozenset({"files", "classes"})
-"""Lists of pairs, a name and what belongs to it."""
+"""Lists of pairs, a name and what belongs to it; or of objects with the name as `key`."""
+_PARTS_OF_PROMPTS = {
+    "template": "the template",
+    "reply_schema": "the reply schema",
+    "answers": "the answers to choose from",
+    "examples": "the examples",
+}
 _CONTEXT = 12
 _SHORT_DIGEST = 12
 _MISSING = object()
@@ -57,7 +63,7 @@ class Change:
             case "build_seed":
                 return f"the build's seed: {values}"
             case "prompts" if name:
-                return f"the pack's texts for {name} {self._happening}"
+                return f"{_name_prompt(name)} {self._happening}"
             case "files" if name:
                 return f"the file {name} {self._happening}"
             case "classes" if name:
@@ -73,10 +79,19 @@ class Change:
     @property
     def _happening(self) -> str:
         if self.before == ABSENT:
-            return "were added" if self.field.startswith("prompts.") else "was added"
-        if self.after == ABSENT:
-            return "were removed" if self.field.startswith("prompts.") else "was removed"
-        return "changed"
+            return "came in"
+        return "went away" if self.after == ABSENT else "changed"
+
+
+def _name_prompt(name: str) -> str:
+    task, _, part = name.partition(".")
+    if part in _PARTS_OF_PROMPTS:
+        return f"{_PARTS_OF_PROMPTS[part]} of {task}"
+    shown, _, rest = part.partition(".")
+    if shown == "classes" and rest:
+        key, _, field = rest.partition(".")
+        return f"the {field} of class {key}, which {task} shows," if field else f"class {key}, which {task} shows,"
+    return f"the pack's texts for {name}"
 
 
 def list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -104,8 +119,7 @@ def _compare(field: str, before: Any, after: Any) -> Iterator[Change]:
         old, new = _name_items(before), _name_items(after)
         if old is not None and new is not None and {*old.items()} != {*new.items()}:
             for name in sorted({*old, *new}):
-                if old.get(name) != new.get(name):
-                    yield _describe(f"{field}.{name}", _decode(old.get(name)), _decode(new.get(name)))
+                yield from _compare(f"{field}.{name}", _decode(old.get(name)), _decode(new.get(name)))
             return
         if old is not None and new is not None:  # in another order
             yield _describe(field, ", ".join(old), ", ".join(new))
@@ -117,8 +131,14 @@ def _compare(field: str, before: Any, after: Any) -> Iterator[Change]:
 
 
 def _name_items(value: Any) -> dict[str, str] | None:
-    """Return name to encoded value of a list of pairs, or None if it is none, or names one thing twice."""
-    pairs = value if isinstance(value, list | tuple) else [None]
+    """Return name to encoded value of a list of named things, or None if it is none, or names one thing twice."""
+    listed = value if isinstance(value, list | tuple) else [None]
+    pairs = [
+        (item["key"], {k: v for k, v in item.items() if k != "key"})
+        if isinstance(item, Mapping) and "key" in item
+        else item
+        for item in listed
+    ]
     if not all(isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         return None
     items = {name: _encode(item) for name, item in pairs}

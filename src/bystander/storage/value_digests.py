@@ -19,7 +19,10 @@ Digests = npt.NDArray[np.uint64]
 """Shape (n,), one a value."""
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
-_FAMILIES = {"integer": 1, "float": 2, "bool": 3, "list": 4, "struct": 5}
+_SALTS = {
+    family: np.uint64(int(_NULL) * number % 2**64)
+    for number, family in enumerate(("integer", "float", "bool", "list", "struct"), start=1)
+}
 
 
 def digest_values(values: pa.Array | pa.ChunkedArray) -> Digests:
@@ -91,7 +94,7 @@ def _digest_lists(values: pa.Array) -> Digests:
 
 def _salt(values: Digests, family: str) -> Digests:
     """Return digests of numbers that differ from those of the same bits in another family of types."""
-    return _mix(values + np.uint64(_FAMILIES[family]) * _NULL)
+    return _mix(values + _SALTS[family])
 
 
 def _mix(values: Digests) -> Digests:

@@ -117,6 +117,8 @@ class _Comparison:
 
     def _sort_columns(self, columns: frozenset[str]) -> tuple[str, ...]:
         last = len(self._order)
+        if SAMPLES in columns:
+            columns -= {ENCODING}  # goes without saying
         return tuple(sorted(columns, key=lambda name: (self._order.get(name.partition(".")[0], last), name)))
 
     def _explain_absent(

@@ -80,7 +80,12 @@ class TpiAbsence:
                 "rejected", stage, "not_ambiguous", f"{self._where} finds its transcript not ambiguous enough{said}"
             )
         asked = [change for change in self._list_targets() if change.field == "targets.hard_negatives"]
-        return Cause("not_drawn", stage, "targets.hard_negatives", f"{self._where} needed no more{say_changes(asked)}")
+        return Cause(
+            "not_drawn",
+            stage,
+            "targets.hard_negatives",
+            f"{self._where} needed no more hard negatives{say_changes(asked)}",
+        )
 
     def _explain_request(self, row: Mapping[str, Any]) -> Cause:
         rejection = self._refused.requests.get(row["query_text"])
@@ -116,25 +121,23 @@ class TpiAbsence:
 
     def _list_plan_changes(self) -> list[Change]:
         """Return what changed of that which decides the rows that are begun, and their order."""
-        before, after = self._changes.before, self._changes.after
+        before, after = self._changes.manifests
         drawn = [change for change in self._changes.of(_DRAW) if change.field != "build_seed"]
-        plain = [{key: m.config.get(key) for key in ("wave_surplus", "max_waves")} for m in (before, after)]
+        plain = [{key: m.config.get(key) for key in ("on_top_of", "wave_surplus", "max_waves")} for m in (before, after)]
         seeds = list_changes({"seed": before.seed}, {"seed": after.seed})
         found = [*seeds, *self._list_targets(), *drawn, *list_changes(*plain)]
         counts = [{"queries": {"usable": _count_usable(m)}} for m in (before, after)]
         return found or list(list_changes(*counts))
 
     def _list_targets(self) -> tuple[Change, ...]:
-        return list_changes(
-            *({"targets": m.config.get("targets")} for m in (self._changes.before, self._changes.after))
-        )
+        return list_changes(*({"targets": m.config.get("targets")} for m in self._changes.manifests))
 
 
 def describe_rejection(rejection: Rejection, way: Way, changes: StageChanges, where: str) -> Cause:
     """Return the cause of a row that was refused, with what changed on its way until then."""
     stage, reason = rejection.stage, rejection.reason
     if stage in QUOTA_STEPS:
-        asked = list_changes(*({"targets": m.config.get("targets")} for m in (changes.before, changes.after)))
+        asked = list_changes(*({"seed": m.seed, "targets": m.config.get("targets")} for m in changes.manifests))
         return Cause("quota", stage, reason, f"the quotas of {where} had no room for it{say_changes(asked)}")
     steps = [step.name for step in way.steps]
     until = steps[: steps.index(stage) + 1] if stage in steps else steps

@@ -78,7 +78,7 @@ class SidAbsence:
     def _list_changes(self, fields: tuple[str, ...]) -> list[Change]:
         return list(
             list_changes(
-                *(_select(manifest, fields) for manifest in (self._changes.before, self._changes.after)),
+                *(_select(manifest, fields) for manifest in self._changes.manifests),
             )
         )
 

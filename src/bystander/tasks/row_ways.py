@@ -34,8 +34,6 @@ REWRITES: Mapping[str, tuple[str, ...]] = {
         "kind",
         "reply",
         "reply_attempts",
-        "pack",
-        "pack_digest",
         "n_speakers",
         "third_party_voice",
         "twin_id",

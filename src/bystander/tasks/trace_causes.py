@@ -27,6 +27,11 @@ class StageChanges:
         self._known: dict[str, tuple[Change, ...]] = {}
 
     @property
+    def manifests(self) -> tuple[ManifestBase, ManifestBase]:
+        """Those of the two builds."""
+        return self.before, self.after
+
+    @property
     def are_known(self) -> bool:
         """Whether both manifests have fingerprints."""
         return bool(self.before.fingerprints) and bool(self.after.fingerprints)
@@ -143,7 +148,7 @@ class CauseTracer:
         for step in way.steps:
             if step.writes & content:
                 break
-        lacking = [m.build for m in (self._changes.before, self._changes.after) if not m.fingerprints]
+        lacking = [m.build for m in self._changes.manifests if not m.fingerprints]
         which = " and ".join(dict.fromkeys(lacking))
         return Cause(
             "no_fingerprints",
