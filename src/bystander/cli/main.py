@@ -10,6 +10,7 @@ import typer
 import bystander
 from bystander.cli.build import build_app
 from bystander.cli.cache import app as cache_app
+from bystander.cli.diff import diff
 from bystander.cli.doctor import doctor
 from bystander.cli.evaluate import evaluate_app
 from bystander.cli.export import export_app
@@ -39,6 +40,7 @@ app.add_typer(export_app, name="export")
 app.add_typer(models_app, name="models")
 app.add_typer(pack_app, name="pack")
 app.command("plan")(plan)
+app.command("diff")(diff)
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")
 app.add_typer(simulate_app, name="simulate")
