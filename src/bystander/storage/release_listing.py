@@ -10,7 +10,6 @@ from bystander.schemas.errors import BuildError, InputError, StorageError
 from bystander.storage.any_manifest import read_any_manifest
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.evaluation_manifest import EVALUATIONS
-from bystander.storage.file_stamps import are_whole
 from bystander.storage.filesystem import Store
 from bystander.storage.release_folders import ReleaseMark, order_builds, read_mark
 from bystander.storage.releases import Release, read_latest
@@ -28,8 +27,7 @@ class ListedBuild:
     rows: int | None
     made: str | None
     is_whole: bool
-    """Whether its files match the checksums of its manifest, as far as that can be told without reading those that
-    were seen to match and were not written since."""
+    """Whether all files of its manifest are there in their size; whether they are sound is for `bystander verify`."""
     findings: tuple[str, ...] = ()
     """What was wrong when it was refused."""
 
@@ -77,7 +75,7 @@ def _describe(store: Store, dataset: str, name: str, state: BuildState, findings
     try:
         manifest = read_any_manifest(folder)
         rows, made = manifest.counts.rows, folder.modified(MANIFEST_NAME).date().isoformat()
-        whole = are_whole(store, dataset, name, (*manifest.shards, *manifest.rejects))
+        whole = all(folder.holds(info.file, info.bytes) for info in (*manifest.shards, *manifest.rejects))
     except (BuildError, StorageError):
-        pass  # said by `is_whole`
+        whole = False
     return ListedBuild(dataset, name, state, rows, made, whole, findings)
