@@ -24,6 +24,7 @@ from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
 from bystander.storage.build_manifest import BuildKind, BuildManifest
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
+from bystander.storage.pinned_builds import pin_builds
 from bystander.storage.query_files import read_queries
 from bystander.tasks.build_rejects import StageRuns
 from bystander.tasks.environment import StageEnvironment
@@ -97,8 +98,9 @@ class TpiBuild(ABC, Generic[Config]):
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         content = digest_content(self.config, self.environment, runs, selection.ids)
-        record_part_use(self.environment.store, self.config.dataset, self.config.build_name, runs.runs)
         manifest = find_published(self.config, self.environment, content)
+        name = manifest.build if manifest is not None else self.config.build_name
+        record_part_use(self.environment.store, self.config.dataset, name, runs.runs)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")
         else:
@@ -107,7 +109,7 @@ class TpiBuild(ABC, Generic[Config]):
             self.environment.recent.clear()  # what is published is read from the store
             rows = self.arrange_rows(selection)
             manifest = publish_tpi(self.config, self.environment, rows, runs, quotas, content, self.kind)
-        location = self.environment.store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
+        location = self.environment.store.uri_of(f"{self.config.dataset}/{name}")
         summary = summarise(manifest, location, selection, self.waves, self.environment.call_counts())
         return BuildOutcome(location, manifest, summary)
 
@@ -181,6 +183,7 @@ def run_tpi_build(
         UserError: the configuration, an input file, a pack, an engine's set-up is wrong.
         BuildError: there is not a single row to publish, or another process is making this build.
     """
+    config = pin_builds(config)
     check_tpi_build(config)
 
     def prepare(environment: StageEnvironment) -> Callable[[PrefectListener], TpiOutcome]:
