@@ -59,6 +59,14 @@ _DisjointFrom = Annotated[
         help="A finished build with which this one shares no query, no text and no pair of voices; may be repeated."
     ),
 ]
+_SameRowsAs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BUILD",
+        help="A finished build whose rows are to be here again, with labels and replies of this pack: its requests, "
+        "texts, voices and audio stay, and nothing is spoken. Every class has as many rows as come.",
+    ),
+]
 
 
 def build_tpi_train(
@@ -75,6 +83,15 @@ def build_tpi_train(
     ] = None,
     seed: Seed = None,
     disjoint_from: _DisjointFrom = None,
+    grow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BUILD",
+            help="A finished build whose rows are all to be here unchanged; others are added until --rows are there. "
+            "Its settings must be the same; --queries may have more requests.",
+        ),
+    ] = None,
+    same_rows_as: _SameRowsAs = None,
     out: Out = None,
     name: Name = None,
     workers: Workers = None,
@@ -94,6 +111,7 @@ def build_tpi_train(
     from bystander.schemas.config import load_config, resize
 
     overrides = _lay_over(set_, queries, text_column, pack, seed, disjoint_from, out, name, workers)
+    overrides |= _stand_on(grow, same_rows_as, rows, hard_negatives)
     settings = resize(fit_to_pack(load_config(profile, config or (), overrides)), rows, hard_negatives)
     options = read_release_options(settings, release, release_date, quick_verify, require_all)
 
@@ -117,6 +135,7 @@ def build_tpi_bench(
     ] = None,
     seed: Seed = None,
     disjoint_from: _DisjointFrom = None,
+    same_rows_as: _SameRowsAs = None,
     out: Out = None,
     name: Name = None,
     workers: Workers = None,
@@ -136,6 +155,7 @@ def build_tpi_bench(
     from bystander.schemas.config import load_bench_config, resize
 
     overrides = _lay_over(set_, queries, text_column, pack, seed, disjoint_from, out, name, workers)
+    overrides |= _stand_on(None, same_rows_as, rows, one_speaker)
     settings = resize(fit_to_pack(load_bench_config(profile, config or (), overrides)), rows, one_speaker)
     options = read_release_options(settings, release, release_date, quick_verify, require_all)
 
@@ -145,6 +165,23 @@ def build_tpi_bench(
         return build_or_release(settings, run_build_tpi_bench, options)
 
     run_build(lambda: check_tpi_build(settings), run, require_all)
+
+
+def _stand_on(grow: str | None, same_rows_as: str | None, *sizes: int | None) -> dict[str, Any]:
+    """Return the fields that name the build to stand on.
+
+    Raises:
+        ConfigError: two are named, or sizes where the other build has them.
+    """
+    from bystander.schemas.errors import ConfigError
+
+    if grow is not None and same_rows_as is not None:
+        raise ConfigError("--grow and --same-rows-as: name one build, to add rows to it or to have just its rows")
+    if same_rows_as is not None:
+        if any(size is not None for size in sizes):
+            raise ConfigError("--same-rows-as: a build has as many rows as the other; leave out --rows and the like")
+        return {"on_top_of.build": same_rows_as, "on_top_of.rows": "only"}
+    return {} if grow is None else {"on_top_of.build": grow, "on_top_of.rows": "first"}
 
 
 def _lay_over(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from bystander.flows.check_endpoints import check_model_server
+from bystander.flows.check_on_top import check_on_top
 from bystander.flows.check_runner import check_runner
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiConfig
@@ -43,7 +44,8 @@ def check_tpi_build(config: TpiConfig) -> None:
     choose_scenarios(config.stages.draw_scenarios, load_taxonomy(config.taxonomy))
     check_languages(config.stages.normalise_queries)
     pack = load_pack(config.pack)
-    _check_targets(config.targets, pack)
+    if not config.repeats_rows:
+        _check_targets(config.targets, pack)
     _check_thresholds(config.stages.label_actionability, pack)
     _check_playbook(config.engines, pack)
     next(iter(read_queries(config.queries)))
@@ -52,6 +54,7 @@ def check_tpi_build(config: TpiConfig) -> None:
     check_runner(config.runner, (engine for _, engine in config.engines if engine is not None))
     for uri in config.disjoint_from:
         _check_other_build(uri)
+    check_on_top(config)
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)

@@ -52,7 +52,14 @@ class BuildConfig(Params):
             for role in type(self.engines).model_fields
             for engine in [getattr(self.engines, role)]
         }
-        return digest_json([self.model_dump(mode="json", exclude={*self.SPEED_ONLY, "engines"}), engines])
+        return digest_json(
+            [self.model_dump(mode="json", exclude={*self.SPEED_ONLY, *self.idle_fields, "engines"}), engines]
+        )
+
+    @property
+    def idle_fields(self) -> frozenset[str]:
+        """Fields that other fields keep from having a say."""
+        return frozenset()
 
     @property
     def build_name(self) -> str:
