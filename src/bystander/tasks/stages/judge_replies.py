@@ -88,5 +88,11 @@ STAGE = Stage(
     engines=("judge",),
     uses=("id", "test", "primary_text", "third_party_text", "label", "answer"),
     text_tasks=tuple(task.name for task in JUDGE_TASKS),
-    class_fields=("key",),
+    class_fields=(
+        "key",
+        "mentions_third_party",
+        "requires_mention",
+        "takes_up_remark",
+        "reply_ends_with",
+    ),  # its conduct
 )

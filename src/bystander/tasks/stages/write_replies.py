@@ -106,5 +106,12 @@ STAGE = Stage(
         "kind",
     ),
     text_tasks=(WRITE_REPLY.name,),
-    class_fields=("key", "reply_openings", "reply_ends_with", "mentions_third_party", "requires_mention"),
+    class_fields=(
+        "key",
+        "reply_openings",
+        "reply_ends_with",
+        "mentions_third_party",
+        "requires_mention",
+        "takes_up_remark",
+    ),
 )
