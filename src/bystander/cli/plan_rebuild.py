@@ -41,6 +41,8 @@ _JSON = inspect.Parameter(
     default=False,
     annotation=Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")],
 )
+_OF_RUNS = frozenset({"require_all", "workers", "release", "release_date", "quick_verify"})
+"""Options that say how a build is run and released: a plan has no use for them."""
 _WIDTH = 140  # of a table in a file or a pipe
 
 
@@ -62,7 +64,7 @@ def make_plan_command(build: Callable[..., None], help_: str) -> Callable[..., N
     kept = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for name, parameter in given.parameters.items()
-        if name not in ("require_all", "workers")
+        if name not in _OF_RUNS
     ]
     plan.__signature__ = given.replace(parameters=[*kept, _AGAINST, _JSON])  # type: ignore[attr-defined]
     plan.__annotations__ = {one.name: one.annotation for one in (*kept, _AGAINST, _JSON)}

@@ -102,6 +102,11 @@ class DryRun:
             raise UnknownRowsError
         return [journey for journey, _ in journeys]
 
+    @property
+    def runs_nothing(self) -> bool:
+        """Whether every result was found so far."""
+        return not any(count.rows[kind] for count in self._counts.values() for kind in ("regrouped", "redone", "new"))
+
     def note_results(self, runs: Sequence[tuple[Stage, Partition, StageResult]]) -> None:
         """Count stage runs that were really made, or found, before."""
         for stage, partition, result in runs:

@@ -7,17 +7,17 @@ from typing import Any
 
 from bystander.flows.dry_run import DryRun, UnknownRowsError
 from bystander.schemas.build_config import BuildConfig
+from bystander.schemas.description_changes import Change, list_changes
 from bystander.schemas.rebuild import FieldChange, RebuildPlan, Verdict
 from bystander.storage.build_manifest import get_code_version, list_package_versions
 from bystander.storage.earlier_builds import EarlierBuild, find_earlier_build
 from bystander.storage.part_use import read_journeys
-from bystander.tasks.description_changes import compare_descriptions, compare_fields
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.past_rows import PastRows
 from bystander.tasks.stage_description import describe_stages
 
-Replay = Callable[[StageEnvironment, DryRun], str]
-"""Makes a build without a call, in an environment over a scratch store, and returns its content digest."""
+Replay = Callable[[StageEnvironment, DryRun], bool]
+"""Makes a build without a call, in an environment over a scratch store, and returns whether it is published already."""
 
 
 def forecast(
@@ -52,17 +52,18 @@ def forecast(
         lambda other: sum(other.fingerprints.get(stage) == described[stage] for stage in stages),
     )
     changes = {
-        stage: compare_descriptions(earlier.fingerprints[stage], described[stage])
+        stage: _name_changes(list_changes(earlier.fingerprints[stage], described[stage]))
         for stage in stages
         if earlier is not None and stage in earlier.fingerprints
     }
     journeys = read_journeys(environment.store, earlier.dataset, earlier.build) if earlier is not None else []
     dry = DryRun(environment.over_scratch(), PastRows(environment.store, journeys), changes)
     notes = []
-    content = None
+    complete, published = True, False
     try:
-        content = replay(dry.environment, dry)
+        published = replay(dry.environment, dry)
     except UnknownRowsError:
+        complete = False
         notes.append("What comes after these rows is not known before they are made.")
     plan = RebuildPlan(
         dataset=config.dataset,
@@ -85,9 +86,8 @@ def forecast(
             "before is reused after all."
         )
     verdict: Verdict = "rebuilt"
-    if content is not None and not plan.made:
-        same = earlier is not None and earlier.build == config.build_name and earlier.content_digest == content
-        verdict = "nothing_new" if same else "published_anew"
+    if complete and not plan.made:
+        verdict = "nothing_new" if published else "published_anew"
     return plan.model_copy(
         update={
             "verdict": verdict,
@@ -115,4 +115,11 @@ def _compare_content(
         "packages": earlier.packages,
         "pack_digest": earlier.pack.digest if earlier.pack is not None else None,
     }
-    return compare_fields(old, new)
+    return _name_changes(list_changes(old, new))
+
+
+def _name_changes(changes: Sequence[Change]) -> tuple[FieldChange, ...]:
+    return tuple(
+        FieldChange(field=change.field, before=change.before, after=change.after, sentence=change.sentence)
+        for change in changes
+    )

@@ -87,8 +87,9 @@ class SidBuild:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         store = self.environment.store
         content = digest_sid_content(self.config, self.environment, runs, selection.ids, self.left_out)
-        record_part_use(store, self.config.dataset, self.config.build_name, runs.runs)
         manifest = find_published_sid(self.config, self.environment, content)
+        name = manifest.build if manifest is not None else self.config.build_name
+        record_part_use(store, self.config.dataset, name, runs.runs)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")
         else:
@@ -106,7 +107,7 @@ class SidBuild:
                 self.kind,
                 self.split,
             )
-        location = store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
+        location = store.uri_of(f"{self.config.dataset}/{name}")
         return BuildOutcome(
             location, manifest, summarise_sid(manifest, location, self.waves, self.environment.call_counts())
         )
@@ -125,15 +126,18 @@ class SidBuild:
         stages = list(dict.fromkeys(stage for harvest in self._harvests for stage in harvest.stages))
         return forecast(self.config, self.environment, self.kind, stages, self._replay, against)
 
-    def _replay(self, environment: StageEnvironment, dry: DryRun) -> str:
-        """Make the build without a call, and return the digest of what would be published."""
+    def _replay(self, environment: StageEnvironment, dry: DryRun) -> bool:
+        """Make the build without a call, and return whether what would be published is there already."""
         build = SidBuild(self.config, environment, SilentListener(), self.left_out, self.kind, self.split)
         build.may_cut = False
         for harvest in build._harvests:
             harvest.stream = dry.stream
         selection = build._harvest()
         runs = StageRuns([run for harvest in build._harvests for run in harvest.runs()])
-        return digest_sid_content(self.config, environment, runs, selection.ids, self.left_out)
+        if dry.runs_nothing:
+            content = digest_sid_content(self.config, environment, runs, selection.ids, self.left_out)
+            return find_published_sid(self.config, self.environment, content) is not None
+        return False
 
     def _harvest(self) -> SidSelection:
         """Make rows until the quotas are met, or as many as there can be, and select those to publish."""

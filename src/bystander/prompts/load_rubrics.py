@@ -17,8 +17,9 @@ from typing import Any
 from jinja2 import Template
 from pydantic import BaseModel, ConfigDict, Field
 
-from bystander.prompts.files import check_answers_differ, check_reply_schema, parse_manifest, read_pack_file
+from bystander.prompts.files import parse_manifest, read_pack_file
 from bystander.prompts.render import compile_template, render_messages
+from bystander.prompts.reply_schemas import check_answers_differ, check_reply_schema
 from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
 from bystander.schemas.identity import digest_json

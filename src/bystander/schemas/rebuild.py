@@ -13,23 +13,13 @@ class _Frozen(BaseModel):
 
 
 class FieldChange(_Frozen):
-    """A field that has another value than before. Values that are long or digests are left out (None)."""
+    """A field that has another value than before; see `description_changes.Change`."""
 
     field: str
-    """Dotted, such as `params.max_words`, `prompts.write_reply.template` or `files noises/rain.wav`."""
-    old: str | None = None
-    new: str | None = None
-    kind: Literal["changed", "added", "removed"] = "changed"
-
-    @property
-    def sentence(self) -> str:
-        """The change in a few words."""
-        if self.kind != "changed":
-            value = self.new if self.kind == "added" else self.old
-            return f"{self.field} {self.kind}" + (f" ({value})" if value is not None else "")
-        if self.old is None and self.new is None:
-            return self.field
-        return f"{self.field}: {self.old if self.old is not None else '...'} -> {self.new or '...'}"
+    """Dotted, such as `params.max_words` or `prompts.write_reply.template`."""
+    before: str
+    after: str
+    sentence: str
 
 
 class StageForecast(_Frozen):
