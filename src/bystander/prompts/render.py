@@ -87,7 +87,7 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
                 return obj[argument]
             except (IndexError, TypeError, ValueError):
                 pass
-        return self.undefined(obj=obj, name=argument if isinstance(argument, int) else str(argument)[:40])
+        return self.undefined(obj=obj, name=str(argument)[:40])
 
 
 def make_environment() -> ImmutableSandboxedEnvironment:
