@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from bystander.prompts.files import MAX_FILE_BYTES
-from bystander.prompts.load import list_packs, load_pack
+from bystander.prompts.find_packs import list_built_in_packs
+from bystander.prompts.load import load_pack
 from bystander.prompts.render import MAX_PROMPT_CHARACTERS
 from bystander.schemas.errors import PackError
 from bystander.schemas.taxonomy import load_taxonomy
@@ -43,7 +44,7 @@ def set_template(folder, text, task="score_ambiguity", variables=("primary", "th
 
 class TestReferencePack:
     def test_it_is_built_in(self):
-        assert list_packs() == ["reference"]
+        assert list_built_in_packs() == ["reference"]
 
     def test_the_last_class_is_the_default_without_kinds(self):
         actionable, ignorable = load_pack("reference").classes
@@ -177,12 +178,12 @@ class TestDigests:
         changed = {t.name for t in TASKS if before.task_digest(t.name) != after.task_digest(t.name)}
         assert changed == {"check_realism"}
 
-    def test_a_changed_class_changes_the_tasks_that_show_classes(self, folder):
+    def test_a_changed_field_of_a_class_changes_the_tasks_that_show_it(self, folder):
         before = load_pack(str(folder))
         edit_manifest(folder, lambda data: data["classes"][0].update(policy="Another policy."))
         after = load_pack(str(folder))
         changed = {t.name for t in TASKS if before.task_digest(t.name) != after.task_digest(t.name)}
-        assert changed == {"label_class", "label_kind", "write_reply"}
+        assert changed == {"write_reply"}
 
     def test_a_copy_has_the_same_digest(self, folder):
         assert load_pack(str(folder)).digest == load_pack("reference").digest
@@ -203,11 +204,11 @@ class TestFaultyPacks:
 
     def test_a_manifest_that_is_no_yaml(self, folder):
         (folder / "pack.yaml").write_text("a: [", "utf-8")
-        self.check(folder, "pack.yaml: is not valid YAML")
+        self.check(folder, "pack.yaml:2: is not valid YAML")
 
     def test_aliases(self, folder):
         (folder / "pack.yaml").write_text("a: &a [1]\nb: *a\n", "utf-8")
-        self.check(folder, "pack.yaml: YAML aliases are not allowed")
+        self.check(folder, "pack.yaml:2: YAML aliases are not allowed")
 
     def test_an_empty_manifest(self, folder):
         (folder / "pack.yaml").write_text("", "utf-8")
@@ -215,7 +216,7 @@ class TestFaultyPacks:
 
     def test_an_unknown_field(self, folder):
         edit_manifest(folder, lambda data: data.update(colour="red"))
-        self.check(folder, "pack.yaml: colour:")
+        self.check(folder, "pack.yaml:1: colour: no such field; there are classes, description, language, name, tasks")
 
     def test_one_class(self, folder):
         edit_manifest(folder, lambda data: data["classes"].pop())
@@ -257,7 +258,7 @@ class TestFaultyPacks:
 
     def test_an_undeclared_variable(self, folder):
         set_template(folder, "=== user\n{{ primary }} {{ third_party }} {{ kind }}")
-        self.check(folder, "score_ambiguity.j2: uses undeclared variables kind")
+        self.check(folder, "score_ambiguity.j2:2: uses kind, which is not declared")
 
     def test_a_declared_variable_that_is_not_used(self, folder):
         set_template(folder, "=== user\n{{ primary }}")
@@ -289,7 +290,7 @@ class TestFaultyPacks:
 
     def test_a_syntax_error_names_its_line(self, folder):
         set_template(folder, "=== user\n{{ primary }}\n{% if %}")
-        self.check(folder, "score_ambiguity.j2, line 3")
+        self.check(folder, "score_ambiguity.j2:3: ")
 
     @pytest.mark.parametrize("tag", ["{% include 'a' %}", "{% import 'a' as b %}", "{% extends primary %}"])
     def test_other_files_are_not_included(self, folder, tag):
@@ -309,7 +310,7 @@ class TestFaultyPacks:
         ("change", "part"),
         [
             (lambda entry: entry.pop("reply_schema"), "reply_schema: missing"),
-            (lambda entry: entry["reply_schema"].update(type="thing"), "reply_schema: is no JSON schema"),
+            (lambda entry: entry["reply_schema"].update(type="thing"), "reply_schema.type: is no JSON schema"),
             (lambda entry: entry["reply_schema"]["required"].clear(), "needs a required property 'reply'"),
             (lambda entry: entry["reply_schema"]["properties"]["reply"].pop("maxLength"), "reply: needs a maxLength"),
         ],
@@ -359,8 +360,8 @@ class TestRendering:
             ("=== user\n{{ primary }}\n=== system\n{{ third_party }}\n=== user\nx", "only the first may be one"),
             ("=== user\n{{ primary }}\n=== assistant\n{{ third_party }}", "last section must be '=== user'"),
             ("=== user\n{{ primary.nothing }} {{ third_party }}", "cannot be rendered"),
-            ("=== user\n{{ primary.upper() }} {{ third_party }}", "cannot be rendered"),
-            ("=== user\n{{ primary * 1000000000 }} {{ third_party }}", "cannot be rendered"),
+            ("=== user\n{{ primary.upper() }} {{ third_party }}", "may not call anything"),
+            ("=== user\n{{ primary * 1000000000 }} {{ third_party }}", "the operator * is not allowed"),
             ("=== user\n{{ '%1000000000d' % 1 }} {{ primary }} {{ third_party }}", "is not allowed"),
             ("=== user\n{{ ''.__class__.__mro__ }} {{ primary }} {{ third_party }}", "cannot be rendered"),
         ],

@@ -139,7 +139,7 @@ def test_a_folder_of_ones_own_is_loaded(folder):
         ),
         (lambda d: d["tasks"]["check_new_intent_en"].update(answers=["Yes", "yes"]), "must begin with different"),
         (lambda d: d["tasks"]["check_new_intent_en"].update(reply_schema={}), "scored by options and takes no schema"),
-        (lambda d: tag(d).update(colour="red"), r"tasks.tag_break_en.colour: Extra inputs"),
+        (lambda d: tag(d).update(colour="red"), r"tasks.tag_break_en.colour: no such field"),
     ],
 )
 def test_faults_are_named(folder, change, message):

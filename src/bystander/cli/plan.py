@@ -22,6 +22,7 @@ def plan(
     ] = "tpi-train",
     queries: Annotated[str | None, typer.Option(help="Requests, as for `bystander build`: are there enough?")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the request.")] = None,
+    pack: Annotated[str | None, typer.Option(help="Response strategy, as for `bystander build`.")] = None,
     rows: Annotated[
         int | None, typer.Option(min=1, help="Rows in all, in the profile's proportions. Default: the profile's.")
     ] = None,
@@ -59,13 +60,14 @@ def plan(
 
     Ranges hold nine of ten simulated builds, whose yields are drawn from what is known of them.
     """
+    from bystander.flows.pack_targets import fit_to_pack
     from bystander.schemas.config import load_bench_config, load_config, resize
     from bystander.tasks.plan_build import plan_build
     from bystander.tasks.plan_costs import RATE_KEYS, Resources
 
-    overrides = gather_overrides(set_, {"queries.path": queries, "queries.text_column": text_column})
+    overrides = gather_overrides(set_, {"queries.path": queries, "queries.text_column": text_column, "pack": pack})
     load = load_bench_config if dataset == "tpi-bench" else load_config
-    settings = resize(load(profile, config or (), overrides), rows)
+    settings = resize(fit_to_pack(load(profile, config or (), overrides)), rows)
     given = Resources(
         rates=_parse_numbers(rate or (), "--rate", RATE_KEYS),
         devices={name: int(value) for name, value in _parse_numbers(gpus or (), "--gpus", _ROLES, whole=True).items()},

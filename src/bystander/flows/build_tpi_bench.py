@@ -14,6 +14,7 @@ from prefect import flow
 from bystander.flows.flow_runs import run_flow
 from bystander.flows.harvest import Harvest
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.same_rows import SameBenchRows
 from bystander.flows.tpi_build import TpiBuild, TpiOutcome, run_tpi_build
 from bystander.flows.tpi_harvest import RowHarvest
 from bystander.schemas.config import TpiBenchConfig
@@ -41,7 +42,7 @@ def build_tpi_bench(config: TpiBenchConfig) -> TpiOutcome:
         UserError: the configuration, an input file, a pack, an engine's set-up, a build to be disjoint from is wrong.
         BuildError: there is not a single row to publish, or another process is making this build.
     """
-    return run_tpi_build(_BenchBuild, config)
+    return run_tpi_build(SameBenchRows if config.repeats_rows else _BenchBuild, config)
 
 
 def run_build_tpi_bench(config: TpiBenchConfig) -> TpiOutcome:

@@ -11,6 +11,7 @@ from prefect import flow
 
 from bystander.flows.flow_runs import run_flow
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.same_rows import SameTrainRows
 from bystander.flows.tpi_build import TpiBuild, TpiOutcome, run_tpi_build
 from bystander.schemas.config import TpiTrainConfig
 from bystander.schemas.tpi import CHECKED, VOICED
@@ -30,7 +31,7 @@ def build_tpi_train(config: TpiTrainConfig) -> TpiOutcome:
         UserError: the configuration, an input file, a pack, an engine's set-up is wrong.
         BuildError: there is not a single row to publish, or another process is making this build.
     """
-    return run_tpi_build(_TrainBuild, config)
+    return run_tpi_build(SameTrainRows if config.repeats_rows else _TrainBuild, config)
 
 
 def run_build_tpi_train(config: TpiTrainConfig) -> TpiOutcome:
@@ -68,7 +69,8 @@ class _TrainBuild(TpiBuild[TpiTrainConfig]):
         return selection
 
     def arrange_rows(self, selection: Selection) -> TpiRows:
-        pairs, singles = set(selection.pairs), set(selection.hard_negatives)
+        kept = self.base.ids if self.base is not None else frozenset()
+        pairs, singles = set(selection.pairs) - kept, set(selection.hard_negatives) - kept
         spare_pairs = set(self.rows.summary()["id"].to_pylist()) - pairs
         spare_singles = set(self.singles.summary()["id"].to_pylist()) - singles
         rows = interleave(
@@ -77,6 +79,8 @@ class _TrainBuild(TpiBuild[TpiTrainConfig]):
             self.singles.read_rows(self.environment, singles),
             len(singles),
         )
+        if self.base is not None:
+            rows = itertools.chain(self.base.read_split("train", kept), rows)
         surplus = itertools.chain(
             self.rows.read_rows(self.environment, spare_pairs), self.singles.read_rows(self.environment, spare_singles)
         )
@@ -98,5 +102,6 @@ class _TrainBuild(TpiBuild[TpiTrainConfig]):
             self.grow(self.singles, bases, f"wave{self.waves}-hard-negatives")
 
     def _select(self) -> Selection:
-        pairs, singles = self.rows.summary(), self.singles.summary()
-        return select_quotas(pairs, singles, self.config.targets, self.scenarios, self.config.seed)
+        pairs, singles = self._with_base(self.rows.summary()), self._with_base(self.singles.summary(), 1)
+        kept = self.base.ids if self.base is not None else frozenset()
+        return select_quotas(pairs, singles, self.config.targets, self.scenarios, self.config.seed, kept)

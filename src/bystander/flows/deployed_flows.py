@@ -32,6 +32,7 @@ from bystander.flows.evaluate_tpi import run_evaluate_tpi
 from bystander.flows.evaluate_voicebench import run_evaluate_voicebench
 from bystander.flows.listeners import listening
 from bystander.flows.log_listener import LogListener
+from bystander.flows.pack_targets import fit_to_pack
 from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.config import load_bench_config, load_config, resize
 from bystander.schemas.detector_configs import parse_detectors
@@ -70,7 +71,7 @@ def deploy_tpi_train(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: resize(load_config(profile, _list_files(files), _lay_store(store, overrides)), rows),
+        lambda: resize(fit_to_pack(load_config(profile, _list_files(files), _lay_store(store, overrides))), rows),
         check_tpi_build,
         run_build_tpi_train,
     )
@@ -95,7 +96,7 @@ def deploy_tpi_bench(
         files: YAML files over the profile, as paths on the worker.
     """
     return _run(
-        lambda: resize(load_bench_config(profile, _list_files(files), _lay_store(store, overrides)), rows),
+        lambda: resize(fit_to_pack(load_bench_config(profile, _list_files(files), _lay_store(store, overrides))), rows),
         check_tpi_build,
         run_build_tpi_bench,
     )

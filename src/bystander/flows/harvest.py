@@ -13,7 +13,7 @@ from bystander.flows.partition_stream import Journey, stream_partitions
 from bystander.flows.stage_workers import current_workers
 from bystander.schemas.engines import EngineRole
 from bystander.storage.part_use import BASES_FOLDER
-from bystander.storage.parts import Partition, make_layer, read_partition_columns, write_part_by_content
+from bystander.storage.parts import Partition, read_partition_columns, write_part_by_content
 from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import get_stage
@@ -42,9 +42,6 @@ class Harvest:
     """The columns of a finished row."""
     UNPUBLISHED: ClassVar[tuple[str, ...]] = ()
     """Parquet leaves that no published file holds, and that are not read for one."""
-    LAYERED: ClassVar[tuple[str, ...]] = ()
-    """Columns of a base that lie in a layer of their own, so that a stage that does not use them finds its result again
-    when they alone have changed."""
 
     stages: Sequence[str]
     journeys: list[Journey] = field(default_factory=list)
@@ -61,7 +58,7 @@ class Harvest:
         workers: int,
     ) -> list[Journey]:
         """Send more rows through the stages, in partitions of `partition_rows`, and return their journeys."""
-        partitions = store_bases(bases, name, environment, partition_rows, self.LAYERED)
+        partitions = store_bases(bases, name, environment, partition_rows)
         return self.grow_partitions(partitions, environment, listener, workers)
 
     def grow_partitions(
@@ -114,19 +111,16 @@ class Harvest:
                 yield table if len(wanted) == len(table) else table.take(pa.array(wanted, pa.int64()))
 
 
-def store_bases(
-    rows: pa.Table, name: str, environment: StageEnvironment, partition_rows: int, layered: Sequence[str] = ()
-) -> dict[str, Partition]:
+def store_bases(rows: pa.Table, name: str, environment: StageEnvironment, partition_rows: int) -> dict[str, Partition]:
     """Cut rows into partitions and store them under their content, so that equal rows find them again."""
-    store = environment.store
-    partitions = {}
-    for number, start in enumerate(range(0, len(rows), partition_rows)):
-        table = rows.slice(start, partition_rows).combine_chunks()
-        apart = [column for column in layered if column in table.schema.names]
-        base = table.drop_columns(apart)
-        partition = Partition(write_part_by_content(store, BASES_FOLDER, base, environment.recent))
-        if apart:
-            layer = make_layer(base, table, range(len(table)))
-            partition = partition.extend(write_part_by_content(store, BASES_FOLDER, layer, environment.recent))
-        partitions[f"{name}-{number:05d}"] = partition
-    return partitions
+    return {
+        f"{name}-{number:05d}": Partition(
+            write_part_by_content(
+                environment.store,
+                BASES_FOLDER,
+                rows.slice(start, partition_rows).combine_chunks(),
+                environment.recent,
+            )
+        )
+        for number, start in enumerate(range(0, len(rows), partition_rows))
+    }

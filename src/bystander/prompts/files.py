@@ -1,120 +1,92 @@
-"""Files of packs and rubrics: read within their folder, parsed, and their reply formats checked.
-
-All faults are `PackError`s that name the folder, the file and the field.
-"""
+"""Files of packs and rubrics: read within their folder, and parsed. All faults are `PackError`s."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, TypeVar
+import os
+import stat
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from typing import IO, TypeVar
 
-import yaml
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from pydantic import BaseModel, ValidationError
 
+from bystander.prompts.pack_yaml import read_yaml
 from bystander.schemas.errors import PackError
-from bystander.schemas.text_tasks import TextTask
+from bystander.schemas.field_faults import describe_field_faults
 
 MAX_FILE_BYTES = 64 * 1024
 
 _Manifest = TypeVar("_Manifest", bound=BaseModel)
 
 
-def read_pack_file(folder: Path, name: str, where: str) -> str:
+def read_text(folder: Traversable, name: str) -> str:
     """Return a UTF-8 text file of a pack's folder, with line feeds only.
 
+    Reads no more than `MAX_FILE_BYTES`, nothing outside the folder, whatever links lead there, and nothing but regular
+    files: opening a pipe would wait for ever.
+
     Raises:
-        PackError: it lies elsewhere, cannot be read, is too large, or is no UTF-8 text.
+        PackError: says what is wrong with the file, without naming it.
     """
-    root = folder.resolve()
-    path = (folder / name).resolve()
-    if not path.is_relative_to(root):
-        raise PackError(f"{where}: {name}: lies outside the pack's folder")
     try:
-        with path.open("rb") as stream:
+        with _open_inside(folder, name) as stream:
             raw = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as exc:
-        raise PackError(f"{where}: {name}: cannot be read ({exc.strerror})") from exc
+    except (OSError, KeyError) as exc:  # KeyError: no such member of a zipped package
+        raise PackError(f"cannot be read ({getattr(exc, 'strerror', None) or 'no such file'})") from exc
+    except (ValueError, RuntimeError) as exc:  # a null character in the name; a circle of links
+        raise PackError(f"cannot be read ({exc})") from exc
     if len(raw) > MAX_FILE_BYTES:
-        raise PackError(f"{where}: {name}: is larger than {MAX_FILE_BYTES} bytes")
+        raise PackError(f"is larger than {MAX_FILE_BYTES} bytes")
     try:
-        return raw.decode("utf-8").replace("\r\n", "\n")
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as exc:
-        raise PackError(f"{where}: {name}: is not UTF-8 text") from exc
+        raise PackError(f"is not UTF-8 text (at byte {exc.start})") from exc
+
+
+def _open_inside(folder: Traversable, name: str) -> IO[bytes]:
+    if not isinstance(folder, Path):
+        # Within a zipped package there are no links, so it is enough to look at the name.
+        parts = PurePosixPath(name).parts
+        if not parts or ".." in parts or name.startswith("/"):
+            raise PackError("lies outside the pack's folder")
+        return folder.joinpath(*parts).open("rb")
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise PackError("lies outside the pack's folder")
+    # Not blocking, for what was a file a moment ago may be a pipe now.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise PackError("cannot be read (it is no regular file)")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_pack_file(folder: Traversable, name: str, where: str) -> str:
+    """Return a text file as `read_text` does.
+
+    Raises:
+        PackError: names `where`, the file and what is wrong with it.
+    """
+    try:
+        return read_text(folder, name)
+    except PackError as exc:
+        raise PackError(f"{where}: {name}: {exc}") from exc
 
 
 def parse_manifest(kind: type[_Manifest], text: str, where: str) -> _Manifest:
     """Parse a YAML manifest into its typed form.
 
     Raises:
-        PackError: it is no YAML, has aliases, or does not fit the form.
+        PackError: it is no YAML of the kind that `read_yaml` takes, or does not fit the form.
     """
+    found = read_yaml(text)
+    if found.faults:
+        said = [
+            ": ".join(filter(None, (".".join(map(str, path)), f"{message}{f' (line {line})' if line else ''}")))
+            for line, path, message in found.faults
+        ]
+        raise PackError(f"{where}: {'; '.join(said)}")
     try:
-        # A few nested aliases can stand for gigabytes.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
-            raise PackError(f"{where}: YAML aliases are not allowed")
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as exc:
-        raise PackError(f"{where}: is not valid YAML ({exc})") from exc
-    try:
-        return kind.model_validate(data)
+        return kind.model_validate(found.data)
     except ValidationError as exc:
-        faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in exc.errors())
-        raise PackError(f"{where}: {faults}") from exc
-
-
-def check_answers_differ(answers: tuple[str, str], where: str) -> None:
-    """Raise a `PackError` if two options cannot be told apart by the first token of the answer."""
-    first, second = (answer.strip() for answer in answers)
-    if not first or not second or first[0].casefold() == second[0].casefold():
-        raise PackError(f"{where}.answers: {answers[0]!r} and {answers[1]!r} must begin with different characters")
-
-
-def check_reply_schema(schema: Mapping[str, Any] | None, task: TextTask, where: str) -> None:
-    """Raise a `PackError` unless `schema` is a JSON schema of the task's reply, none where it is scored by options."""
-    keys = (*task.reply, *task.integers, *(("score",) if task.score else ()))
-    if not keys:
-        if schema is not None:
-            raise PackError(f"{where}.reply_schema: this task is scored by options and takes no schema")
-        return
-    if schema is None:
-        raise PackError(f"{where}.reply_schema: missing; the reply has the fields {', '.join(keys)}")
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as exc:
-        raise PackError(f"{where}.reply_schema: is no JSON schema ({exc.message})") from exc
-    properties = schema.get("properties", {})
-    for key in task.reply:
-        if key not in schema.get("required", ()) or properties.get(key, {}).get("type") != "string":
-            raise PackError(f"{where}.reply_schema: needs a required property {key!r} of type string")
-        if "maxLength" not in properties[key]:
-            raise PackError(f"{where}.reply_schema.properties.{key}: needs a maxLength, so that a reply ends")
-    for key in task.integers:
-        if key not in schema.get("required", ()) or properties.get(key, {}).get("type") != "integer":
-            raise PackError(f"{where}.reply_schema: needs a required property {key!r} of type integer")
-    if task.score:
-        _check_score(schema, task.score, where)
-
-
-def _check_score(schema: Mapping[str, Any], bounds: tuple[int, int], where: str) -> None:
-    """Hold the schema of a verdict to its scale, and to reasons that come before what follows from them."""
-    lowest, highest = bounds
-    properties = schema["properties"]
-    score = properties.get("score", {})
-    if "score" not in schema.get("required", ()) or score.get("type") != "integer":
-        raise PackError(f"{where}.reply_schema: needs a required property 'score' of type integer")
-    scale = [*range(lowest, highest + 1)]
-    if "enum" in score:
-        fits = sorted(map(repr, score["enum"])) == sorted(map(repr, scale))
-    else:
-        fits = (score.get("minimum"), score.get("maximum")) == bounds
-    if not fits:
-        raise PackError(
-            f"{where}.reply_schema.properties.score: give it minimum {lowest} and maximum {highest}, or enum {scale}"
-        )
-    if list(properties).index("score") < list(properties).index("rationale"):
-        raise PackError(
-            f"{where}.reply_schema.properties: 'rationale' comes before 'score', so that reasons come first"
-        )
+        raise PackError(f"{where}: {describe_field_faults(kind, exc)}") from exc

@@ -1,28 +1,28 @@
 """Loading a prompt pack: a folder with `pack.yaml` and one template a task.
 
-All faults are `PackError`s that name the pack, the file and the field.
+All faults are `PackError`s that name the pack, the file, the line and the field.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Template
 
-from bystander.prompts.files import check_answers_differ, check_reply_schema, parse_manifest, read_pack_file
-from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES, PackManifest, TaskManifest
-from bystander.prompts.render import compile_template, render_messages
+from bystander.prompts.class_fields import describe_class_fields, find_class_fields
+from bystander.prompts.find_packs import MANIFEST_NAME, find_pack
+from bystander.prompts.manifest import EXAMPLES, PackManifest, TaskManifest
+from bystander.prompts.read_pack import read_pack
+from bystander.prompts.render import render_messages
 from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.packs import PackClass
-from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, NO, TASKS, TWO_OPTION_TASKS, YES
+from bystander.schemas.text_tasks import JUDGE_TASKS, NO, YES
 
-MANIFEST_NAME = "pack.yaml"
+_MOST_SHOWN = 20
 
 
 class LoadedPack:
@@ -79,17 +79,22 @@ class LoadedPack:
         """Return the two options of a task of `TWO_OPTION_TASKS`: the one that says so, and the other."""
         return self._entry(task).answers or (YES, NO)
 
-    def task_digest(self, task: str) -> str:
-        """Return a digest over the task's template, options and reply schema, and the classes where it shows them."""
+    def describe_task(self, task: str) -> dict[str, Any]:
+        """Return what decides a task's prompts: template, reply schema, options, and of classes what they show."""
         entry = self._entry(task)
-        # How many rows a class should have is nothing that a prompt shows.
-        classes = [item.model_dump(mode="json", exclude={"share"}) for item in self.classes]
-        classes = classes if "class" in entry.variables else []
-        asked = [entry.reply_schema, list(entry.answers or ())]
+        fields = find_class_fields(self._sources[task]) if "class" in entry.variables else frozenset()
         shown = [item.model_dump(mode="json") for item in entry.examples] if EXAMPLES in entry.variables else []
-        return digest_json(
-            [task, self._sources[task], list(entry.variables), asked, classes, *([shown] if shown else [])]
-        )
+        return {
+            "template": digest_json(self._sources[task]),
+            "reply_schema": entry.reply_schema and digest_json(entry.reply_schema),
+            "answers": list(entry.answers or ()),
+            "examples": digest_json(shown) if shown else None,
+            "classes": describe_class_fields(self.classes, fields) if fields else {},
+        }
+
+    def task_digest(self, task: str) -> str:
+        """Return a digest over what decides a task's prompts."""
+        return digest_json([task, self.describe_task(task)])
 
     def source(self, task: str) -> str:
         """Return the text of a task's template."""
@@ -114,72 +119,26 @@ class LoadedPack:
             raise PackError(f"pack {self.name}: {MANIFEST_NAME}: tasks: no task {task!r}") from None
 
 
-def list_packs() -> list[str]:
-    """Return the names of the built-in packs."""
-    folder = resources.files("bystander.prompts").joinpath("packs")
-    return sorted(entry.name for entry in folder.iterdir() if entry.joinpath(MANIFEST_NAME).is_file())
-
-
 def load_pack(source: str) -> LoadedPack:
-    """Load a built-in pack by name, or a pack from a folder.
+    """Load a built-in pack by name, a pack from a folder, or an installed package's pack by name.
 
     Raises:
-        PackError: there is no such pack, or it is invalid.
+        PackError: there is no such pack, or it is invalid: the message has every error, with file and line.
     """
-    if source in list_packs():
-        with resources.as_file(resources.files("bystander.prompts").joinpath("packs").joinpath(source)) as folder:
-            return _load_folder(folder, source)
-    folder = Path(source)
-    if not folder.is_dir():
+    parts = read_pack(find_pack(source))
+    if errors := parts.errors:
+        shown = "; ".join(map(str, errors[:_MOST_SHOWN]))
+        more = len(errors) - _MOST_SHOWN
         raise PackError(
-            f"pack {source!r}: neither a built-in pack ({', '.join(list_packs())}) nor a folder with a {MANIFEST_NAME}"
+            f"pack {source}: {shown}" + (f"; and {more} more, see `bystander pack check {source}`" if more > 0 else "")
         )
-    return _load_folder(folder, source)
+    assert parts.manifest is not None
+    return LoadedPack(parts.manifest, parts.templates, parts.sources, digest_files(parts.files))
 
 
-def _load_folder(folder: Path, label: str) -> LoadedPack:
-    where = f"pack {label}"
-    files = {MANIFEST_NAME: read_pack_file(folder, MANIFEST_NAME, where)}
-    manifest = _parse_manifest(files[MANIFEST_NAME], where)
-    _check_tasks(manifest, where)
-    templates: dict[str, Template] = {}
-    sources: dict[str, str] = {}
-    for task, entry in sorted(manifest.tasks.items()):
-        field = f"{where}: {MANIFEST_NAME}: tasks.{task}"
-        variables = frozenset(entry.variables)
-        given = PROMPT_VARIABLES[task] | ({EXAMPLES} if entry.examples else frozenset())
-        if unknown := sorted(variables - given):
-            known = ", ".join(sorted(given))
-            raise PackError(f"{field}.variables: {', '.join(unknown)} is not given to this task, which has {known}")
-        files[entry.template] = read_pack_file(folder, entry.template, f"{field}.template")
-        sources[task] = files[entry.template]
-        templates[task] = compile_template(sources[task], variables, f"{where}: {entry.template}")
+def digest_files(files: Mapping[str, str]) -> str:
+    """Return the SHA-256 over a pack's files, given as texts by name."""
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(digest_json([name, files[name]]).encode())
-    return LoadedPack(manifest, templates, sources, digest.hexdigest())
-
-
-def _parse_manifest(text: str, where: str) -> PackManifest:
-    return parse_manifest(PackManifest, text, f"{where}: {MANIFEST_NAME}")
-
-
-def _check_tasks(manifest: PackManifest, where: str) -> None:
-    known = {task.name: task for task in (*TASKS, *JUDGE_TASKS)}
-    needed = {task.name for task in TASKS} - (set() if manifest.has_kinds else {LABEL_KIND.name})
-    if unknown := sorted(set(manifest.tasks) - set(known)):
-        raise PackError(f"{where}: {MANIFEST_NAME}: tasks: unknown {', '.join(unknown)}; known are {', '.join(known)}")
-    if missing := sorted(needed - set(manifest.tasks)):
-        raise PackError(f"{where}: {MANIFEST_NAME}: tasks: {', '.join(missing)} missing")
-    for name, entry in manifest.tasks.items():
-        field = f"{where}: {MANIFEST_NAME}: tasks.{name}"
-        check_reply_schema(entry.reply_schema, known[name], field)
-        _check_answers(entry.answers, name, field)
-
-
-def _check_answers(answers: tuple[str, str] | None, task: str, where: str) -> None:
-    if answers is None:
-        return
-    if task not in TWO_OPTION_TASKS:
-        raise PackError(f"{where}.answers: only {' and '.join(sorted(TWO_OPTION_TASKS))} are asked for one of two")
-    check_answers_differ(answers, where)
+    return digest.hexdigest()

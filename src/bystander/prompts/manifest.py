@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from bystander.schemas.packs import PackClass, ReplyExample
 from bystander.schemas.text_tasks import JUDGE_TASKS, TASKS
@@ -43,28 +43,16 @@ class TaskManifest(_Frozen):
 
 
 class PackManifest(_Frozen):
-    """`pack.yaml`. The last class is the default: an interruption belongs to it when no other class fits."""
+    """`pack.yaml`. The last class is the default: an interruption belongs to it when no other class fits.
+
+    `read_pack` checks more than these types: that keys differ, schemas are of the tasks' replies, templates are sound.
+    """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
     description: str = Field(min_length=1)
     language: str = Field(pattern=r"^[a-z]{2,3}$")
     classes: tuple[PackClass, ...] = Field(min_length=2)
     tasks: dict[str, TaskManifest]
-
-    @model_validator(mode="after")
-    def _classes_are_usable(self) -> PackManifest:
-        keys = [item.key for item in self.classes]
-        if len(set(keys)) != len(keys):
-            raise ValueError(f"classes: keys must differ, got {', '.join(keys)}")
-        for item in self.classes:
-            if item.key == "hard_negative":
-                raise ValueError("classes: hard_negative is a reserved label, choose another key")
-            kinds = [kind.key for kind in item.kinds]
-            if len(set(kinds)) != len(kinds):
-                raise ValueError(f"classes.{item.key}.kinds: keys must differ, got {', '.join(kinds)}")
-            if len(kinds) > 26:
-                raise ValueError(f"classes.{item.key}.kinds: at most 26 kinds, got {len(kinds)}")
-        return self
 
     @property
     def has_kinds(self) -> bool:

@@ -4,109 +4,182 @@ A template renders to sections, each begun by a line `=== system`, `=== user` or
 next such line, without blank lines around it, is the message. A template that writes the row's part last lets model
 servers reuse the computed prefix of the constant part.
 
-Templates are data from strangers: they may use filters of a short list, loops and conditions, and may not call
-anything, include files, or see attributes that start with an underscore.
+Templates are data from strangers: they may read the fields of what they are given, use filters of a short list, loops
+and conditions. They may not call anything, include files, set variables, or do more work than a prompt can need.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any, cast
 
-from jinja2 import StrictUndefined, Template, TemplateError, meta, nodes
-from jinja2.exceptions import SecurityError
+from jinja2 import StrictUndefined, Template, TemplateError, nodes
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
+from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import BaseModel
 
+from bystander.prompts.template_rules import TemplateFault, find_rule_faults, rewrite_for_budget
+from bystander.prompts.template_work import (
+    BUDGET,
+    FILTERS,
+    ITERATE,
+    MAX_PROMPT_CHARACTERS,
+    TESTS,
+    Budget,
+    iterate,
+    print_value,
+)
 from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
 
-MAX_PROMPT_CHARACTERS = 20_000
-_MAX_LOOP_DEPTH = 3
-_FILTERS = ("capitalize", "first", "join", "last", "length", "lower", "replace", "title", "tojson", "trim", "upper")
 _SECTION = re.compile(r"^=== (system|user|assistant)[ \t]*$", re.MULTILINE)
+_LOOP_FIELDS = frozenset(
+    {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
+)
+_MAX_TOKENS = 6_000
+_LARGEST_NUMBER = 1_000_000
 
 
 class _PackEnvironment(ImmutableSandboxedEnvironment):
-    """Nothing can be called, and no operator can blow a text up."""
+    """Values have their data and nothing else: no methods, no attributes of Python's."""
 
-    intercepted_binops = frozenset({"*", "**", "%"})
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "**", "%"})
 
     def is_safe_callable(self, obj: Any) -> bool:
         del obj
         return False
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        del context, left, right
-        raise SecurityError(f"the operator {operator} is not allowed in a template")
+        del context
+        numbers = all(type(value) is int and abs(value) <= _LARGEST_NUMBER for value in (left, right))
+        if operator not in "+-" or not numbers:
+            raise SecurityError(f"the operator {operator} is not allowed in a template but for adding small numbers")
+        return left + right if operator == "+" else left - right
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, BaseModel):
+            known = attribute in type(obj).model_fields
+        elif isinstance(obj, LoopContext):
+            known = attribute in _LOOP_FIELDS
+        elif isinstance(obj, Mapping) and attribute in obj:
+            return obj[attribute]
+        else:
+            known = False
+        return getattr(obj, attribute) if known else self.undefined(obj=obj, name=attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(argument, str):
+            return self.getattr(obj, argument)
+        if isinstance(obj, str | list | tuple) and isinstance(argument, int | slice):
+            try:
+                return obj[argument]
+            except (IndexError, TypeError, ValueError):
+                pass
+        return self.undefined(obj=obj, name=argument if isinstance(argument, int) else str(argument)[:40])
 
 
 def make_environment() -> ImmutableSandboxedEnvironment:
     """Return the Jinja environment that pack templates are compiled in."""
     environment = _PackEnvironment(
-        undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+        optimized=False,  # it would run filters while it compiles, on no budget
+        finalize=print_value,
     )
     environment.globals.clear()
-    environment.filters = {name: environment.filters[name] for name in _FILTERS}
-    environment.filters["plain"] = strip_punctuation
-    environment.filters["tojson"] = _dump_json
+    environment.filters = {**FILTERS, ITERATE: iterate}
+    environment.tests = {name: environment.tests[name] for name in TESTS}
     return environment
 
 
-def strip_punctuation(text: str) -> str:
-    """Return `text` in lower case without . , ? ! : what a typed query looks like (the filter `plain`)."""
-    return re.sub(r"[.,?!]+", "", text).lower()
+def parse_template(source: str) -> nodes.Template:
+    """Return the syntax tree of a template.
+
+    Raises:
+        TemplateSyntaxError: it has no valid syntax.
+        RecursionError, ValueError: it is nested too deeply, or has a number of too many digits, for Jinja's parser.
+    """
+    environment = make_environment()
+    # The parser takes a hundred times as long as the lexer, which can be stopped.
+    for count, (line, _, _) in enumerate(environment.lex(source)):
+        if count > _MAX_TOKENS:
+            raise TemplateSyntaxError(f"has more than {_MAX_TOKENS} words and signs of code", line)
+    return environment.parse(source)
 
 
-def _dump_json(value: Any) -> str:
-    # Jinja's own filter escapes for HTML: it would show models \\u0027 for an apostrophe.
-    return json.dumps(value, ensure_ascii=False)
+def try_compile(source: str, variables: frozenset[str]) -> tuple[Template | None, list[TemplateFault]]:
+    """Compile a template that uses exactly the declared variables; or return None and all that is wrong with it.
+
+    Faults are (line, message): syntax, constructs that a template may not use, too much nesting, unknown filters, and
+    variables that are not those declared.
+    """
+    try:
+        tree = parse_template(source)
+        if faults := find_rule_faults(tree, variables):
+            return None, faults
+        environment = make_environment()
+        code = environment.compile(rewrite_for_budget(tree))
+        return Template.from_code(environment, code, environment.make_globals(None)), []
+    except TemplateError as exc:
+        return None, [(getattr(exc, "lineno", None), str(exc.message))]
+    except (RecursionError, MemoryError, SyntaxError):
+        # Python refuses code that is nested too deeply, each version at another depth.
+        return None, [(None, "expressions or blocks are nested too deeply")]
+    except (ValueError, OverflowError) as exc:
+        return None, [(None, f"holds what Jinja cannot read ({exc})")]
 
 
 def compile_template(source: str, variables: frozenset[str], where: str) -> Template:
     """Compile a template and check that it uses exactly the declared variables.
 
     Raises:
-        PackError: names `where` and the fault: syntax, another file included, loops too deep, an unknown filter, or
-            variables that are not those declared.
+        PackError: names `where` and the faults of `try_compile`.
     """
-    environment = make_environment()
-    try:
-        tree = environment.parse(source)
-        if next(meta.find_referenced_templates(tree), "") != "" or _uses_other_files(tree):
-            raise PackError(f"{where}: a template may not include, import or extend another")
-        used = meta.find_undeclared_variables(tree)
-        if extra := sorted(used - variables):
-            raise PackError(f"{where}: uses undeclared variables {', '.join(extra)}")
-        if unused := sorted(variables - used):
-            raise PackError(f"{where}: does not use its declared variables {', '.join(unused)}")
-        if _measure_loops(tree) > _MAX_LOOP_DEPTH:
-            raise PackError(f"{where}: loops are nested deeper than {_MAX_LOOP_DEPTH}")
-        return environment.from_string(source)
-    except TemplateError as exc:
-        line = getattr(exc, "lineno", None)
-        raise PackError(f"{where}{f', line {line}' if line else ''}: {exc}") from exc
+    template, faults = try_compile(source, variables)
+    if template is None:
+        raise PackError("; ".join(f"{where}{f', line {line}' if line else ''}: {message}" for line, message in faults))
+    return template
 
 
 def render_messages(template: Template, variables: Mapping[str, Any], where: str) -> tuple[Message, ...]:
     """Render chat messages.
 
     Raises:
-        PackError: the template fails on these variables, renders more than `MAX_PROMPT_CHARACTERS`, has text before its
-            first section or an empty section, or does not end with a user's message.
+        PackError: the template fails on these variables, renders more than `MAX_PROMPT_CHARACTERS`, does more work than
+            a prompt can need, has text before its first section or an empty section, or does not end with a user's
+            message.
     """
     pieces: list[str] = []
     length = 0
+    given = {key: _Literal.wrap(value) for key, value in variables.items()}
     try:
-        for piece in template.generate(**{key: _Literal.wrap(value) for key, value in variables.items()}):
+        for piece in template.generate({**given, BUDGET: Budget()}):
             pieces.append(piece)
             length += len(piece)
             if length > MAX_PROMPT_CHARACTERS:
                 raise PackError(f"{where}: renders more than {MAX_PROMPT_CHARACTERS} characters")
-    except (TemplateError, TypeError, ValueError, AttributeError, RecursionError) as exc:
-        raise PackError(f"{where}: cannot be rendered ({exc})") from exc
+    except PackError:
+        raise
+    # Whatever a stranger's template makes Python raise is the template's fault.
+    except Exception as exc:
+        line = _find_template_line(exc.__traceback__)
+        raise PackError(f"{where}{f', line {line}' if line else ''}: cannot be rendered ({exc})") from exc
     return _split_sections("".join(pieces), where)
+
+
+def _find_template_line(trace: TracebackType | None) -> int | None:
+    line = None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
 
 
 def _split_sections(text: str, where: str) -> tuple[Message, ...]:
@@ -141,13 +214,3 @@ class _Literal:
     @classmethod
     def unwrap(cls, text: str) -> str:
         return text.replace(cls.MARK, "=")
-
-
-def _uses_other_files(tree: nodes.Template) -> bool:
-    kinds = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
-    return any(next(tree.find_all(kind), None) is not None for kind in kinds)
-
-
-def _measure_loops(node: nodes.Node) -> int:
-    inner = max((_measure_loops(child) for child in node.iter_child_nodes()), default=0)
-    return inner + (1 if isinstance(node, nodes.For) else 0)

@@ -13,11 +13,12 @@ from bystander.schemas.field_types import PATTERNS_IN_WORDS
 def describe_field_faults(kind: type[BaseModel], exc: ValidationError) -> str:
     """Return the faults of a configuration of this kind as one phrase, each with the dotted name of its field."""
     return "; ".join(
-        f"{'.'.join(map(str, fault['loc'])) or 'fields'}: {_describe(kind, fault)}" for fault in exc.errors()
+        f"{'.'.join(map(str, fault['loc'])) or 'fields'}: {describe_field_fault(kind, fault)}" for fault in exc.errors()
     )
 
 
-def _describe(kind: type[BaseModel], fault: Any) -> str:
+def describe_field_fault(kind: type[BaseModel], fault: Any) -> str:
+    """Return what is wrong with one field, by one of the `errors()` of a `ValidationError`, without its name."""
     if fault["type"] == "extra_forbidden":
         names = sorted({name for model in _find_models_at(kind, fault["loc"][:-1]) for name in model.model_fields})
         return f"no such field; there are {', '.join(names)}" if names else "no such field; there are none here"

@@ -141,8 +141,9 @@ class Stage:
     """Roles that it uses where a configuration fills them."""
     uses: tuple[str, ...] = ()
     text_tasks: tuple[str, ...] = ()
-    writes_pack: bool = False
-    """Whether the pack's own digest ends up in the rows."""
+    class_fields: tuple[str, ...] = ()
+    """Fields of the pack's classes that it looks at itself, whether or not a template shows them; of `kinds`, the keys.
+    """
     uses_taxonomy: bool = False
     uses_exclusions: bool = False
     """Whether its results depend on what other builds use."""

@@ -11,6 +11,8 @@ import pyarrow as pa
 from bystander.schemas.errors import StorageError
 from bystander.schemas.exclusions import VoicePair, order_pair
 from bystander.schemas.identity import digest_json
+from bystander.schemas.tpi import FINAL
+from bystander.storage.build_checks import fill_absent
 from bystander.storage.build_manifest import (
     BuildManifest,
     OtherBuild,
@@ -19,8 +21,9 @@ from bystander.storage.build_manifest import (
     digest_rows,
     read_manifest,
 )
-from bystander.storage.filesystem import Store, open_store
+from bystander.storage.filesystem import Store
 from bystander.storage.parquet_files import open_parquet
+from bystander.storage.releases import open_build
 
 Normalise = Callable[[str, str], str]
 """From a text and its language to the form in which texts are compared."""
@@ -110,7 +113,7 @@ def read_contents(uris: Sequence[str | Store], normalise: Normalise) -> BuildCon
     """
     contents = BuildContents(normalise)
     for uri in uris:
-        store = uri if isinstance(uri, Store) else open_store(uri)
+        store = uri if isinstance(uri, Store) else open_build(uri)
         manifest = read_manifest(store)
         contents.builds.append(describe_build(store, manifest))
         for _, row in read_row_contents(store, manifest, normalise):
@@ -134,6 +137,24 @@ def read_row_contents(
     for shard, batch in read_columns(store, manifest, COLUMNS):
         for row in batch.to_pylist():
             yield shard, RowContents.of(row, normalise)
+
+
+def read_final_rows(store: Store, manifest: BuildManifest) -> Iterator[tuple[ShardInfo, pa.Table]]:
+    """Yield the whole rows of a TPI build as FINAL tables, a row group at a time, with the shard that they are in.
+
+    Nullable columns that came after the build was made are full of nulls.
+
+    Raises:
+        StorageError: a shard cannot be read, or its rows are of another kind.
+    """
+    always = [column.name for column in FINAL if not column.nullable]
+    optional = [name for name in FINAL.names if name not in always]
+    for shard, batch in read_columns(store, manifest, always, optional):
+        try:
+            rows = pa.Table.from_batches([fill_absent(batch, FINAL)]).cast(FINAL)
+        except (pa.ArrowException, ValueError) as exc:
+            raise StorageError(f"{store.uri}: its rows are not those of a TPI build ({exc})") from exc
+        yield shard, rows
 
 
 def read_columns(

@@ -123,7 +123,9 @@ class TpiAbsence:
         """Return what changed of that which decides the rows that are begun, and their order."""
         before, after = self._changes.manifests
         drawn = [change for change in self._changes.of(_DRAW) if change.field != "build_seed"]
-        plain = [{key: m.config.get(key) for key in ("on_top_of", "wave_surplus", "max_waves")} for m in (before, after)]
+        plain = [
+            {key: m.config.get(key) for key in ("on_top_of", "wave_surplus", "max_waves")} for m in (before, after)
+        ]
         seeds = list_changes({"seed": before.seed}, {"seed": after.seed})
         found = [*seeds, *self._list_targets(), *drawn, *list_changes(*plain)]
         counts = [{"queries": {"usable": _count_usable(m)}} for m in (before, after)]

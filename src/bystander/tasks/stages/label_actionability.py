@@ -121,4 +121,5 @@ STAGE = Stage(
         "third_party_text",
     ),
     text_tasks=(LABEL_CLASS.name, LABEL_KIND.name),
+    class_fields=("key", "kinds"),
 )

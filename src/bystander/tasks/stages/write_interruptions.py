@@ -195,5 +195,6 @@ STAGE = Stage(
         "timing",
     ),
     text_tasks=(WRITE_INTERRUPTION.name,),
+    class_fields=("key",),
     uses_taxonomy=True,
 )
