@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import posixpath
 import socket
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.storage.filesystem import Store
-from bystander.storage.leases import Lease, find_holder, hold_lease, list_holders
+from bystander.storage.leases import Lease, find_holder, hold_lease, is_let_go, list_holders
 
 LOCKS_FOLDER = "cache/locks"
 _STORE_LOCK = "cache/store.lock"
@@ -132,6 +134,55 @@ def lock_store(store: Store) -> Iterator[None]:
 
     with _hold(store, _STORE_LOCK, refuse):
         yield
+
+
+def list_running_builds(store: Store) -> set[str]:
+    """Return the builds, `<dataset>/<build>`, that some process makes now; none where there are no locks."""
+    if not store.is_local:
+        return {build for build, _ in list_holders(store, _BUILD_LEASES)}
+    return {build for path, build in _list_lock_files(store) if _is_held(store, path)}
+
+
+def list_known_locks(store: Store) -> list[str]:
+    """Return every build, `<dataset>/<build>`, that was ever locked here, and whose lock was not removed."""
+    if store.is_local:
+        return [build for _, build in _list_lock_files(store)]
+    return [folder.removeprefix(f"{_BUILD_LEASES}/") for folder in _list_lease_folders(store)]
+
+
+def find_stale_locks(store: Store, builds: AbstractSet[str]) -> dict[str, int]:
+    """Return the lock files of builds that are none of these, with their sizes in bytes.
+
+    To be removed by who holds the lock of the store, see `lock_store`. In a remote store these are the notes of leases
+    that were let go: of another its holder may still come back, and must not find its number free.
+    """
+    if store.is_local:
+        sizes = store.list_sizes(LOCKS_FOLDER)
+        gone = [path for path, build in _list_lock_files(store) if build not in builds]
+        return {path: sizes[path] for path in gone if not _is_held(store, path)}
+    sizes = store.list_sizes(_BUILD_LEASES)
+    folders = [one for one in _list_lease_folders(store) if one.removeprefix(f"{_BUILD_LEASES}/") not in builds]
+    let_go = [folder for folder in folders if is_let_go(store, folder)]
+    return {path: size for path, size in sizes.items() if posixpath.dirname(path) in let_go}
+
+
+def _list_lock_files(store: Store) -> list[tuple[str, str]]:
+    """Return the lock files of builds, each with the build's dataset and name."""
+    paths = [path for path in store.list(LOCKS_FOLDER) if path.endswith(".lock")]
+    named = [(path, path.removeprefix(f"{LOCKS_FOLDER}/").removesuffix(".lock")) for path in paths]
+    return [(path, build) for path, build in named if not build.endswith("/.release")]
+
+
+def _list_lease_folders(store: Store) -> list[str]:
+    return sorted({posixpath.dirname(path) for path in store.list(_BUILD_LEASES)})
+
+
+def _is_held(store: Store, path: str) -> bool:
+    try:
+        with _hold(store, path, lambda holder: holder, shared=True):
+            return False
+    except BuildError:
+        return True
 
 
 @contextlib.contextmanager

@@ -118,7 +118,7 @@ class CauseTracer:
                 else:
                     reasons.pop(name, None)
         # What only the first stage looks at changes nothing after it.
-        return sorted(found.items()) or [(_INPUT, ())]
+        return sorted(found.items()) or [(_INPUT if content & way.inputs else len(way.steps) - 1, ())]
 
     def _describe(self, way: Way, place: int, changes: tuple[Change, ...]) -> Cause:
         if place == _INPUT:
