@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -119,6 +119,8 @@ class TpiBuild(ABC, Generic[Config]):
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         base = self.base.describe(set(selection.ids)) if self.base is not None else None
         content = digest_content(self.config, self.environment, runs, selection.ids, base)
+        if self.base is not None and self.base.is_all_there_is(selection, self.config):
+            content = self.base.manifest.content_digest
         record_part_use(self.environment.store, self.config.dataset, self.config.build_name, runs.runs)
         manifest = find_published(self.config, self.environment, content)
         if manifest is not None:
@@ -206,7 +208,7 @@ class TpiBuild(ABC, Generic[Config]):
 
 
 def run_tpi_build(
-    make: Callable[[Config, StageEnvironment, PrefectListener], TpiBuild[Config]], config: Config
+    make: Callable[[Config, StageEnvironment, PrefectListener], TpiBuild[Any]], config: Config
 ) -> TpiOutcome:
     """Check a configuration, and make its build inside a Prefect flow.
 
