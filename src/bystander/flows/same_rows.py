@@ -59,7 +59,6 @@ class _SameRowsBuild(TpiBuild[TpiConfig]):
 
     def harvest(self) -> Selection:
         pairs, singles = self.get_base().pairs, self.get_base().singles
-        self.waves = 1
         self.listener.on_phase(
             f"new labels and replies for {len(pairs)} two-speaker and {len(singles)} one-speaker rows"
         )
