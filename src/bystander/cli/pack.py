@@ -53,5 +53,7 @@ def new(
     from bystander.prompts.new_pack import write_new_pack
 
     folder = write_new_pack(name, from_, to)
-    typer.echo(f"wrote {folder}; after each change: bystander pack check {folder}")
-    typer.echo(f"build with it: bystander build tpi-train --set pack={folder}")
+    # A bare name could be that of an installed pack too.
+    path = str(folder) if folder.is_absolute() or len(folder.parts) > 1 else f"./{folder}"
+    typer.echo(f"wrote {path}; after each change: bystander pack check {path}")
+    typer.echo(f"build with it: bystander build tpi-train --set pack={path}")
