@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from bystander.flows.build_runs import BuildOutcome
 
 _Settings = TypeVar("_Settings", bound=BuildConfig)
+
+if TYPE_CHECKING:
+    from bystander.schemas.rebuild import RebuildPlan
 
 Seed = Annotated[
     int | None,
@@ -128,13 +133,34 @@ class Outcome(Protocol):
     def summary(self) -> tuple[str, ...]: ...
 
 
-def run_build(check: Callable[[], None], run: Callable[[], Outcome], require_all: bool) -> None:
+Foresee = Callable[[str | None], "RebuildPlan"]
+"""From the name of the build to compare with to what a build would reuse and redo."""
+_planner: ContextVar[Callable[[Foresee], None] | None] = ContextVar("bystander_planner", default=None)
+
+
+@contextmanager
+def planning(plan: Callable[[Foresee], None]) -> Iterator[None]:
+    """Have the build commands plan in this block, instead of building: so both have the same options."""
+    token = _planner.set(plan)
+    try:
+        yield
+    finally:
+        _planner.reset(token)
+
+
+def run_build(check: Callable[[], None], run: Callable[[], Outcome], require_all: bool, foresee: Foresee) -> None:
     """Check a build's settings, run its flow in this process under a progress display, and print its summary.
+
+    Within `planning`, hand over to the plan instead.
 
     Raises:
         UserError: the settings or what they name is wrong.
         ShortBuildError: rows are missing, and `require_all` is set.
     """
+    planner = _planner.get()
+    if planner is not None:
+        planner(foresee)
+        return
     # Prefect takes seconds to import, and its server more to start: mistakes are found before.
     check()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -27,6 +28,7 @@ from bystander.cli.build_options import (
 from bystander.cli.overrides import gather_overrides
 
 if TYPE_CHECKING:
+    from bystander.schemas.rebuild import RebuildPlan
     from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig
 
 _Profile = Annotated[
@@ -111,11 +113,21 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
         if kind == "bench":
             bench = load_sid_config(SidBenchConfig, profile, config or (), overrides)
             options = read_release_options(bench, release, release_date, quick_verify, require_all)
-            run_build(lambda: check_sid_build(bench), lambda: _run_bench(bench, options), require_all)
+            run_build(
+                lambda: check_sid_build(bench),
+                lambda: _run_bench(bench, options),
+                require_all,
+                partial(_foresee_bench, bench),
+            )
         else:
             train = load_sid_config(SidTrainConfig, profile, config or (), overrides)
             options = read_release_options(train, release, release_date, quick_verify, require_all)
-            run_build(lambda: check_sid_build(train), lambda: _run_train(train, options), require_all)
+            run_build(
+                lambda: check_sid_build(train),
+                lambda: _run_train(train, options),
+                require_all,
+                partial(_foresee_train, train),
+            )
 
     build.__doc__ = _HELP[kind]
     return build
@@ -134,3 +146,15 @@ def _run_train(settings: SidTrainConfig, options: ReleaseOptions | None) -> Outc
     from bystander.flows.build_sid_train import run_build_sid_train
 
     return build_or_release(settings, run_build_sid_train, options)
+
+
+def _foresee_bench(settings: SidBenchConfig, against: str | None) -> RebuildPlan:
+    from bystander.flows.build_sid_bench import foresee_build_sid_bench
+
+    return foresee_build_sid_bench(settings, against)
+
+
+def _foresee_train(settings: SidTrainConfig, against: str | None) -> RebuildPlan:
+    from bystander.flows.build_sid_train import foresee_build_sid_train
+
+    return foresee_build_sid_train(settings, against)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,9 @@ from bystander.cli.build_options import (
     run_build,
 )
 from bystander.cli.overrides import gather_overrides
+
+if TYPE_CHECKING:
+    from bystander.schemas.rebuild import RebuildPlan
 
 _Profile = Annotated[
     str,
@@ -120,7 +123,12 @@ def build_tpi_train(
 
         return build_or_release(settings, run_build_tpi_train, options)
 
-    run_build(lambda: check_tpi_build(settings), run, require_all)
+    def foresee(against: str | None) -> RebuildPlan:
+        from bystander.flows.build_tpi_train import foresee_build_tpi_train
+
+        return foresee_build_tpi_train(settings, against)
+
+    run_build(lambda: check_tpi_build(settings), run, require_all, foresee)
 
 
 def build_tpi_bench(
@@ -164,7 +172,12 @@ def build_tpi_bench(
 
         return build_or_release(settings, run_build_tpi_bench, options)
 
-    run_build(lambda: check_tpi_build(settings), run, require_all)
+    def foresee(against: str | None) -> RebuildPlan:
+        from bystander.flows.build_tpi_bench import foresee_build_tpi_bench
+
+        return foresee_build_tpi_bench(settings, against)
+
+    run_build(lambda: check_tpi_build(settings), run, require_all, foresee)
 
 
 def _stand_on(grow: str | None, same_rows_as: str | None, *sizes: int | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bystander.cli.gc import gc
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
 from bystander.cli.pack import pack_app
-from bystander.cli.plan import plan
+from bystander.cli.plan import app as plan_app
 from bystander.cli.publish import publish
 from bystander.cli.release import app as release_app
 from bystander.cli.simulate import simulate_app
@@ -42,7 +42,7 @@ app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(export_app, name="export")
 app.add_typer(models_app, name="models")
 app.add_typer(pack_app, name="pack")
-app.command("plan")(plan)
+app.add_typer(plan_app, name="plan")
 app.command("diff")(diff)
 app.command("gc")(gc)
 app.command("publish")(publish)

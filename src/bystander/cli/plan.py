@@ -9,13 +9,23 @@ import typer
 
 from bystander.cli.build_options import Config, Set
 from bystander.cli.overrides import gather_overrides
+from bystander.cli.plan_rebuild import app as rebuild_app
 from bystander.schemas.errors import ConfigError
 
 if TYPE_CHECKING:
     from bystander.schemas.plan import Estimate, PlanReport
 
 
+app = typer.Typer(
+    name="plan",
+    help="Say what a build will take, before anyone pays for it; `plan rebuild` says what it would reuse and redo.",
+)
+app.add_typer(rebuild_app, name="rebuild")
+
+
+@app.callback(invoke_without_command=True)
 def plan(
+    context: typer.Context,
     profile: Annotated[str, typer.Option(help="Engines and sizes, as for `bystander build`.")] = "paper",
     dataset: Annotated[
         Literal["tpi-train", "tpi-bench"], typer.Option(help="Which dataset: tpi-train or tpi-bench.")
@@ -60,6 +70,9 @@ def plan(
 
     Ranges hold nine of ten simulated builds, whose yields are drawn from what is known of them.
     """
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
+        return
     from bystander.flows.pack_targets import fit_to_pack
     from bystander.schemas.config import load_bench_config, load_config, resize
     from bystander.tasks.plan_build import plan_build
@@ -79,6 +92,13 @@ def plan(
         print(report.model_dump_json(indent=2))
     else:
         _show(report)
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """Raise where options of the estimate stand before a sub-command, which would not hear of them."""
+    given = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]  # type: ignore[union-attr]
+    if given:
+        raise ConfigError(f"options of `plan` stand before `{context.invoked_subcommand}`: put them after its name")
 
 
 _ROLES = ("writer", "judge", "speech", "recogniser")

@@ -10,10 +10,11 @@ import numpy as np
 from prefect import flow
 
 from bystander.flows.flow_runs import run_flow
-from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.listeners import BuildListener
 from bystander.flows.same_rows import SameTrainRows
-from bystander.flows.tpi_build import TpiBuild, TpiOutcome, run_tpi_build
+from bystander.flows.tpi_build import TpiBuild, TpiOutcome, foresee_tpi_build, run_tpi_build
 from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.tpi import CHECKED, VOICED
 from bystander.storage.build_manifest import BuildKind
 from bystander.tasks.build_rejects import SetAside
@@ -39,13 +40,18 @@ def run_build_tpi_train(config: TpiTrainConfig) -> TpiOutcome:
     return run_flow(build_tpi_train, config, config.workers, f"dataset:{config.dataset}")
 
 
+def foresee_build_tpi_train(config: TpiTrainConfig, against: str | None = None) -> RebuildPlan:
+    """Return what a run would reuse and redo beside an earlier build; see `foresee_tpi_build`."""
+    return foresee_tpi_build(SameTrainRows if config.repeats_rows else _TrainBuild, config, against)
+
+
 class _TrainBuild(TpiBuild[TpiTrainConfig]):
     """Every candidate is spoken at once, so that texts and speech are made side by side: few rows are left over."""
 
     kind: ClassVar[BuildKind] = "tpi_train"
     row_stages = PAIR_STAGES
 
-    def __init__(self, config: TpiTrainConfig, environment: StageEnvironment, listener: PrefectListener) -> None:
+    def __init__(self, config: TpiTrainConfig, environment: StageEnvironment, listener: BuildListener) -> None:
         super().__init__(config, environment, listener)
         self._tried_twins: set[str] = set()
 

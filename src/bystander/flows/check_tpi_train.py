@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from bystander.tasks.environment import StageEnvironment
 
 
-def check_tpi_build(config: TpiConfig) -> None:
-    """Raise what would stop the build later: a wrong pack, label, scenario, target, file, store or model.
+def check_tpi_settings(config: TpiConfig) -> None:
+    """Raise what is wrong with the settings themselves: a wrong pack, label, scenario, target, file or other build.
 
     Raises:
         UserError: names the first thing that is wrong.
@@ -50,11 +50,20 @@ def check_tpi_build(config: TpiConfig) -> None:
     _check_playbook(config.engines, pack)
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
-    check_store(config.store)
-    check_runner(config.runner, (engine for _, engine in config.engines if engine is not None))
     for uri in config.disjoint_from:
         _check_other_build(uri)
     check_on_top(config)
+
+
+def check_tpi_build(config: TpiConfig) -> None:
+    """Raise what would stop the build later: wrong settings, a wrong store, task runner, model or model server.
+
+    Raises:
+        UserError: names the first thing that is wrong.
+    """
+    check_tpi_settings(config)
+    check_store(config.store)
+    check_runner(config.runner, (engine for _, engine in config.engines if engine is not None))
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)

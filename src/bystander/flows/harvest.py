@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
 from bystander.flows.stage_workers import current_workers
 from bystander.schemas.engines import EngineRole
+from bystander.schemas.stages import Stage
 from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, read_partition_columns, write_part_by_content
 from bystander.storage.stage_results import StageResult
@@ -47,6 +48,8 @@ class Harvest:
     journeys: list[Journey] = field(default_factory=list)
     summaries: list[pa.Table] = field(default_factory=list)
     """For each journey, SUMMARY of its finished rows."""
+    stream: Callable[[Mapping[str, Partition], Sequence[Stage]], list[Journey]] | None = None
+    """How partitions are sent through stages where they are not to be run: a plan counts them instead."""
 
     def grow(
         self,
@@ -66,10 +69,12 @@ class Harvest:
     ) -> list[Journey]:
         """Send stored partitions through the stages, and return their journeys."""
         listener.on_stream(list(self.stages), sum(partition.rows for partition in partitions.values()))
-        limits = current_workers().limit_roles(ROLE_LIMITS)
-        journeys = stream_partitions(
-            partitions, [get_stage(stage) for stage in self.stages], environment, listener, limits, workers
-        )
+        stages = [get_stage(stage) for stage in self.stages]
+        if self.stream is not None:
+            journeys = self.stream(partitions, stages)
+        else:
+            limits = current_workers().limit_roles(ROLE_LIMITS)
+            journeys = stream_partitions(partitions, stages, environment, listener, limits, workers)
         self.journeys.extend(journeys)
         if self.SUMMARY.names:
             store, names = environment.store, self.SUMMARY.names

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from bystander.flows.build_summary import count_strata
-from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.listeners import BuildListener
 from bystander.flows.tpi_build import TpiBuild
 from bystander.flows.tpi_harvest import RowHarvest
 from bystander.schemas.config import TpiConfig
@@ -24,9 +24,9 @@ from bystander.tasks.stages import HARD_NEGATIVE_REPLY_STAGES, RELABEL_STAGES
 from bystander.tasks.stages.restore_rows import replace_columns
 from bystander.tasks.stages.select_quotas import Selection
 
-_OF_PAIRS = ("label", "kind", "label_score", "reply", "reply_attempts", "pack", "pack_digest")
+_OF_PAIRS = ("label", "kind", "label_score", "reply", "reply_attempts")
 """What is made anew of a two-speaker row."""
-_OF_SINGLES = ("reply", "reply_attempts", "pack", "pack_digest")
+_OF_SINGLES = ("reply", "reply_attempts")
 """What is made anew of a one-speaker row."""
 
 
@@ -52,14 +52,13 @@ class _SameRowsBuild(TpiBuild[TpiConfig]):
     keeps_lone: ClassVar[bool]
     """Whether a one-speaker row is kept whose two-speaker row is not."""
 
-    def __init__(self, config: TpiConfig, environment: StageEnvironment, listener: PrefectListener) -> None:
+    def __init__(self, config: TpiConfig, environment: StageEnvironment, listener: BuildListener) -> None:
         super().__init__(config, environment, listener)
         self.rows = _LabelHarvest(RELABEL_STAGES)
         self.singles = _ReplyHarvest(HARD_NEGATIVE_REPLY_STAGES)
 
     def harvest(self) -> Selection:
         pairs, singles = self.get_base().pairs, self.get_base().singles
-        self.waves = 1
         self.listener.on_phase(
             f"new labels and replies for {len(pairs)} two-speaker and {len(singles)} one-speaker rows"
         )

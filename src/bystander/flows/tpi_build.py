@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,16 @@ from bystander.flows.base_rows import BaseRows
 from bystander.flows.build_runs import BuildOutcome, run_build
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
 from bystander.flows.check_on_top import check_same_settings
-from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build
+from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build, check_tpi_settings
+from bystander.flows.dry_run import DryRun
 from bystander.flows.harvest import Harvest
+from bystander.flows.listeners import BuildListener, SilentListener
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.rebuild_plan import forecast
 from bystander.flows.tpi_harvest import QueryHarvest, RowHarvest
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.errors import BuildError, InputError, StageContractError
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.stage_job import StageJob
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
 from bystander.storage.build_manifest import BuildKind, BuildManifest, Quota
@@ -31,7 +35,7 @@ from bystander.storage.query_files import read_queries
 from bystander.tasks.build_rejects import StageRuns
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.publish_tpi import TpiRows, digest_content, find_published, publish_tpi
-from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, list_stages_needed
+from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, get_stage, list_stages_needed
 from bystander.tasks.stages.plan_candidates import (
     Progress,
     enumerate_candidates,
@@ -59,7 +63,7 @@ class TpiBuild(ABC, Generic[Config]):
     row_stages: ClassVar[Sequence[str]]
     """The stages that a candidate passes."""
 
-    def __init__(self, config: Config, environment: StageEnvironment, listener: PrefectListener) -> None:
+    def __init__(self, config: Config, environment: StageEnvironment, listener: BuildListener) -> None:
         self.config = config
         self.environment = environment
         self.listener = listener
@@ -112,14 +116,17 @@ class TpiBuild(ABC, Generic[Config]):
         self.listener.on_accepted(dict(accepted), wanted)
 
     def run(self) -> TpiOutcome:
-        """Harvest, then publish what was selected."""
+        """Say what is reused and what is redone, harvest, then publish what was selected."""
         self._read_queries()
+        self.listener.on_plan(self.foresee())
         selection = self.harvest()
         runs = StageRuns([run for harvest in self.harvests for run in harvest.runs()])
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         base = self.base.describe(set(selection.ids)) if self.base is not None else None
         content = digest_content(self.config, self.environment, runs, selection.ids, base)
+        if self.base is not None and self.base.is_all_there_is(selection, self.config):
+            content = self.base.manifest.content_digest
         manifest = find_published(self.config, self.environment, content)
         name = manifest.build if manifest is not None else self.config.build_name
         record_part_use(self.environment.store, self.config.dataset, name, runs.runs)
@@ -137,6 +144,41 @@ class TpiBuild(ABC, Generic[Config]):
         location = self.environment.store.uri_of(f"{self.config.dataset}/{name}")
         summary = summarise(manifest, location, selection, self.waves, self.environment.call_counts())
         return BuildOutcome(location, manifest, summary)
+
+    def foresee(self, against: str | None = None) -> RebuildPlan:
+        """Return what a run would reuse and redo beside an earlier build, without a call. Nothing is written.
+
+        Args:
+            against: name or address of the build to compare with; without one, see `find_earlier_build`.
+
+        Raises:
+            BuildError: there is no such build, or it cannot be read.
+        """
+        stages = list(dict.fromkeys(stage for harvest in self.harvests for stage in harvest.stages))
+        return forecast(self.config, self.environment, self.kind, stages, self._replay, against)
+
+    def _replay(self, environment: StageEnvironment, dry: DryRun) -> bool:
+        """Make the build without a call, and return whether what would be published is there already."""
+        build = type(self)(self.config, environment, SilentListener())
+        for harvest in build.harvests:
+            harvest.stream = dry.stream
+        if self.queries.journeys:
+            build._adopt_queries(self)
+            dry.note_results([(get_stage(result.stage), before, result) for before, result in self.queries.runs()])
+        else:
+            build._read_queries()
+        selection = build.harvest()
+        runs = StageRuns([run for harvest in build.harvests for run in harvest.runs()])
+        if dry.runs_nothing:
+            base = build.base.describe(set(selection.ids)) if build.base is not None else None
+            content = digest_content(self.config, environment, runs, selection.ids, base)
+            return find_published(self.config, self.environment, content) is not None
+        return False
+
+    def _adopt_queries(self, other: TpiBuild[Config]) -> None:
+        self.queries.journeys = [*other.queries.journeys]
+        self._query_rows, self._candidates = other._query_rows, other._candidates
+        self._used, self.base = other._used.copy(), other.base
 
     def plan(self, missing: Missing, selection: Selection, accepted: pa.Table) -> npt.NDArray[np.int64]:
         """Return the candidates of the next wave, none if all are used up.
@@ -208,7 +250,7 @@ class TpiBuild(ABC, Generic[Config]):
 
 
 def run_tpi_build(
-    make: Callable[[Config, StageEnvironment, PrefectListener], TpiBuild[Config]], config: Config
+    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Any]], config: Config
 ) -> TpiOutcome:
     """Check a configuration, and make its build inside a Prefect flow.
 
@@ -225,3 +267,21 @@ def run_tpi_build(
         return lambda listener: make(config, environment, listener).run()
 
     return run_build(config, StageJob.of(config), prepare)
+
+
+def foresee_tpi_build(
+    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Config]], config: Config, against: str | None
+) -> RebuildPlan:
+    """Return what a build would reuse and redo. No model is called, no server is needed, nothing is written.
+
+    Raises:
+        UserError: the configuration, an input file, a pack, an engine's set-up, or the build to compare with is wrong.
+    """
+    config = pin_builds(config)
+    check_tpi_settings(config)
+    environment = StageEnvironment(StageJob.of(config), keeps_calls=False)
+    try:
+        check_same_settings(config, environment)
+        return make(config, environment, SilentListener()).foresee(against)
+    finally:
+        environment.close()

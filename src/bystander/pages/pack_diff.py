@@ -19,6 +19,8 @@ class ShownTable:
     rows: tuple[tuple[str, ...], ...]
     heads: int = 1
     note: str | None = None
+    is_narrow: bool = False
+    """Whether a page would only pull its few columns apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ def _tell_rows(found: PackDiff) -> ShownTable:
             ("  without a label in A or B", f"{shared.unlabelled:,}"),
             ("  compared", f"{shared.compared:,}"),
         ),
+        is_narrow=True,
     )
 
 
@@ -153,7 +156,9 @@ def _tell_flips(found: PackDiff) -> ShownTable:
 def _tell_kinds(found: PackDiff) -> ShownTable:
     rows: list[tuple[str, ...]] = []
     for kinds in found.kinds:
-        rows.append((kinds.label, "all that differ", "", _show_share_with_interval(kinds.flipped)))
+        rows.append(
+            (kinds.label, "all that differ", "", f"{_show_share_with_interval(kinds.flipped)} of {kinds.flipped.n:,}")
+        )
         moved = [
             (count, one, other) for one, row in kinds.counts.items() for other, count in row.items() if one != other
         ]
@@ -167,6 +172,7 @@ def _tell_kinds(found: PackDiff) -> ShownTable:
         ("label", "kind in A", "kind in B", "rows"),
         tuple(rows),
         heads=3,
+        is_narrow=True,
     )
 
 

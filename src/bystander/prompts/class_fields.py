@@ -26,18 +26,17 @@ def find_class_fields(source: str) -> frozenset[str]:
     everything = frozenset(PackClass.model_fields) - _NOT_SHOWN
     named: set[str] = set()
     whole = sum(1 for name in tree.find_all(nodes.Name) if name.name == _CLASS)
-    for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
-        if not isinstance(node.node, nodes.Name) or node.node.name != _CLASS:
-            continue
-        field = node.attr if isinstance(node, nodes.Getattr) else _read_constant(node.arg)
-        if field in PackClass.model_fields:
+    read = [(node.node, node.attr) for node in tree.find_all(nodes.Getattr)]
+    read += [(node.node, _read_constant(node.arg)) for node in tree.find_all(nodes.Getitem)]
+    for owner, field in read:
+        if isinstance(owner, nodes.Name) and owner.name == _CLASS and field in PackClass.model_fields:
             named.add(field)
             whole -= 1
     return everything | named if whole else frozenset(named)
 
 
-def _read_constant(node: nodes.Node) -> str | None:
-    return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
+def _read_constant(node: nodes.Node) -> str:
+    return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else ""
 
 
 def describe_class_fields(classes: Sequence[PackClass], fields: AbstractSet[str]) -> dict[str, dict[str, str]]:

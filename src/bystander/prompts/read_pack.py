@@ -55,7 +55,7 @@ class PackParts:
     def name_field(self, path: Path) -> str:
         """Return a field's dotted name, with a class by its key rather than by its position."""
         names: list[str] = []
-        value = self.yaml.data
+        value: Any = self.yaml.data
         for step in path:
             value = value[step] if isinstance(value, dict | list) and _has(value, step) else None
             key = value.get("key") if isinstance(step, int) and isinstance(value, dict) else None

@@ -214,7 +214,7 @@ def trace_columns(store: Store, partition: Partition, columns: Iterable[str], re
     digests, rows = _read_header(store, partition.base, recent)
     providers = {name: (digest, list(range(rows))) for name, digest in digests.items()}
     for ref in partition.layers:
-        names, at, given = _read_layer_header(store, ref, recent)
+        names, at, given = read_layer_header(store, ref, recent)
         providers = {
             name: (given[name], list(range(len(at))))
             if name in given
@@ -246,10 +246,14 @@ def _read_header(store: Store, ref: PartRef, recent: RecentParts | None) -> tupl
         return _read_digests(part.schema_arrow, ref), part.metadata.num_rows
 
 
-def _read_layer_header(
-    store: Store, ref: PartRef, recent: RecentParts | None
+def read_layer_header(
+    store: Store, ref: PartRef, recent: RecentParts | None = None
 ) -> tuple[list[str], list[int], dict[str, str]]:
-    """Return a layer's resulting column names, its positions, and the digests of the columns that it gives."""
+    """Return a layer's resulting column names, its positions, and the digests of the columns that it gives.
+
+    Raises:
+        CorruptPartError: it is missing, of another size, or damaged in what is read.
+    """
     known = recent.find(store, ref) if recent is not None else None
     if known is not None:
         schema, at = known.schema, known[AT].to_pylist()
