@@ -106,7 +106,7 @@ def _inspect(store: Store, dataset: str, build: str, running: AbstractSet[str], 
         {path: size for path, size in listed.items() if path in own} | left,
         tuple(path for path in listed if path not in own),
         frozenset(_list_texts(manifest)) if manifest is not None else frozenset(),
-        mark and mark.state,
+        mark.state if mark is not None else None,
     )
 
 

@@ -130,6 +130,7 @@ class _Comparison:
         where = ("the first build", "the second build")[lacking]
         store, manifest = self._stores[lacking], self._manifests[lacking]
         explainer: TpiAbsence | SidAbsence
+        columns: tuple[str, ...]
         if isinstance(manifest, SidManifest):
             explainer, columns = SidAbsence(store, manifest, self._changes, where), SID_ABSENCE_COLUMNS
         else:
