@@ -133,7 +133,7 @@ def test_latest_is_followed_everywhere(store: Path, tmp_path: Path) -> None:
     assert (code, output.splitlines()[0]) == (2, "data: holds the same rows as tpi-train/2026-11-30.")
     with pytest.raises(BuildError, match="the rows have only 1 pairs of voices"):  # it has read them
         call("split", latest, "--name", "parts", "--out", tmp_path / "parts")
-    _, output = call("evaluate", "controls", latest, "--text-only")
+    _, output = call("evaluate", "controls", latest, "--text-only", "--profile", "fake")
     assert f"{store}/{DATASET}/2026-11-30/controls.json: written" in output
     _, output = call("publish", latest, "--to", tmp_path / "published", "--dry-run")
     assert f"{tmp_path}/published/{DATASET}/2026-11-30: would get" in output
