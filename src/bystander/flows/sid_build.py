@@ -83,8 +83,9 @@ class SidBuild:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         store = self.environment.store
         content = digest_sid_content(self.config, self.environment, runs, selection.ids, self.left_out)
-        record_part_use(store, self.config.dataset, self.config.build_name, runs.runs)
         manifest = find_published_sid(self.config, self.environment, content)
+        name = manifest.build if manifest is not None else self.config.build_name
+        record_part_use(store, self.config.dataset, name, runs.runs)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")
         else:
@@ -102,7 +103,7 @@ class SidBuild:
                 self.kind,
                 self.split,
             )
-        location = store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
+        location = store.uri_of(f"{self.config.dataset}/{name}")
         return BuildOutcome(
             location, manifest, summarise_sid(manifest, location, self.waves, self.environment.call_counts())
         )

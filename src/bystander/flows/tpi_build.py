@@ -97,8 +97,9 @@ class TpiBuild(ABC, Generic[Config]):
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         content = digest_content(self.config, self.environment, runs, selection.ids)
-        record_part_use(self.environment.store, self.config.dataset, self.config.build_name, runs.runs)
         manifest = find_published(self.config, self.environment, content)
+        name = manifest.build if manifest is not None else self.config.build_name
+        record_part_use(self.environment.store, self.config.dataset, name, runs.runs)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")
         else:
@@ -107,7 +108,7 @@ class TpiBuild(ABC, Generic[Config]):
             self.environment.recent.clear()  # what is published is read from the store
             rows = self.arrange_rows(selection)
             manifest = publish_tpi(self.config, self.environment, rows, runs, quotas, content, self.kind)
-        location = self.environment.store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
+        location = self.environment.store.uri_of(f"{self.config.dataset}/{name}")
         summary = summarise(manifest, location, selection, self.waves, self.environment.call_counts())
         return BuildOutcome(location, manifest, summary)
 

@@ -18,6 +18,7 @@ _STORE_LOCK = "cache/store.lock"
 """Held by every build, shared; by whoever cleans the store, alone."""
 _LEASES_FOLDER = "cache/leases"
 _BUILD_LEASES = f"{_LEASES_FOLDER}/builds"
+_RELEASE_LEASES = f"{_LEASES_FOLDER}/releases"
 _CLEANING_LEASE = f"{_LEASES_FOLDER}/cleaning"
 
 
@@ -75,6 +76,36 @@ def lock_build(store: Store, dataset: str, build: str) -> Iterator[BuildLock]:
 
 
 @contextlib.contextmanager
+def lock_dataset(store: Store, dataset: str) -> Iterator[BuildLock]:
+    """Hold the lock of a dataset's releases while the block runs: one process at a time makes and points to one.
+
+    Builds have their own lock besides. It is kept as `lock_build` keeps its own.
+
+    Raises:
+        BuildError: another process holds it, or cleans the store; the message names the process.
+        StorageError: the lock cannot be written.
+    """
+
+    def refuse(holder: str) -> str:
+        return f"a release of {dataset} in {store.uri} is being made by {holder}; wait for it"
+
+    def refuse_cleaning(holder: str) -> str:
+        return f"store {store.uri} is being cleaned by {holder}; wait for it"
+
+    if not store.is_local:
+        with hold_lease(store, f"{_RELEASE_LEASES}/{dataset}", refuse) as lease:
+            if (holder := find_holder(store, _CLEANING_LEASE)) is not None:
+                raise BuildError(refuse_cleaning(holder))
+            yield BuildLock(lease)
+        return
+    with (
+        _hold(store, _STORE_LOCK, refuse_cleaning, True),
+        _hold(store, store.path(LOCKS_FOLDER, dataset, ".release.lock"), refuse),
+    ):
+        yield BuildLock()
+
+
+@contextlib.contextmanager
 def lock_store(store: Store) -> Iterator[None]:
     """Keep every build from running in a store while the block runs; where there are no locks, do nothing.
 
@@ -86,6 +117,8 @@ def lock_store(store: Store) -> Iterator[None]:
         with hold_lease(store, _CLEANING_LEASE, lambda holder: f"store {store.uri} is being cleaned by {holder}"):
             for build, holder in list_holders(store, _BUILD_LEASES):
                 raise BuildError(f"build {build} is being made by {holder}; wait for it")
+            for dataset, holder in list_holders(store, _RELEASE_LEASES):
+                raise BuildError(f"a release of {dataset} is being made by {holder}; wait for it")
             yield
         return
 

@@ -77,6 +77,8 @@ class StageEnvironment:
         self.recent = RecentParts()
         self.assert_alone: Callable[[], None] = lambda: None
         """Raises where another process has meanwhile taken over the build; set by the flow that holds its lock."""
+        self.also_published: tuple[str, ...] = ()
+        """Builds of the dataset that may stand in for the one that is made, where they are made of just the same."""
         self._engines: dict[EngineRole, Any] = {}
         self._contents: BuildContents | None = None
         self._lock = threading.RLock()

@@ -74,8 +74,10 @@ def digest_content(config: TpiConfig, environment: StageEnvironment, runs: Stage
 
 
 def find_published(config: TpiConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
-    """Return the manifest of the build if it was published from the same content and its files are what it says."""
-    return find_published_build(environment.store, config.dataset, config.build_name, BuildManifest, content_digest)
+    """Return the manifest of the build, or of one that may stand in for it, if it was published from the same content
+    and its files are what it says."""
+    builds = (config.build_name, *environment.also_published)
+    return find_published_build(environment.store, config.dataset, builds, BuildManifest, content_digest)
 
 
 def publish_tpi(
