@@ -69,13 +69,18 @@ class DeployedRun(Params):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Give a field that may be left out the plain schema of its type.
+        """Make a readable form: what is seldom set comes last, and a field that may be left out has its plain type.
 
         `null` beside it would make two fields of one in the form, and "is not valid under any of the given schemas" of
         what is wrong with a value. Prefect's server takes a null for it all the same.
         """
         schema: dict[str, Any] = handler(core_schema)
-        for field in handler.resolve_ref_schema(schema).get("properties", {}).values():
+        shown = handler.resolve_ref_schema(schema)
+        fields = shown["properties"]
+        last = [name for name in DeployedRun.model_fields if name != "store"]
+        shown["properties"] = {name: fields[name] for name in sorted(fields, key=lambda name: name in last)}
+        for position, field in enumerate(shown["properties"].values()):
+            field["position"] = position
             match field:
                 case {"anyOf": [dict(plain), {"type": "null"}], "default": None}:
                     del field["anyOf"], field["default"]
