@@ -35,7 +35,7 @@ def deploy_tpi_train(build: TpiTrainRun) -> State[Any]:
     """Build TPI-Train: requests in, interrupted requests with replies out.
 
     Args:
-        build: what is built, and where.
+        build: What is built, and where.
     """
     return run_deployed_build(TpiTrainRun, build, check_tpi_build, run_build_tpi_train)
 
@@ -45,7 +45,7 @@ def deploy_tpi_bench(build: TpiBenchRun) -> State[Any]:
     """Build TPI-Bench: TPI-Test and Janus-Test, twins linked, apart from the training builds that are named.
 
     Args:
-        build: what is built, and where.
+        build: What is built, and where.
     """
     return run_deployed_build(TpiBenchRun, build, check_tpi_build, run_build_tpi_bench)
 
@@ -55,7 +55,7 @@ def deploy_sid_bench(build: SidBenchRun) -> State[Any]:
     """Build SID-Bench: recordings of two speakers in, turns with the time of their break out.
 
     Args:
-        build: what is built, and where.
+        build: What is built, and where.
     """
     return run_deployed_build(SidBenchRun, build, check_sid_build, run_build_sid_bench)
 
@@ -65,7 +65,7 @@ def deploy_sid_train(build: SidTrainRun) -> State[Any]:
     """Build SID training data: the rows of SID-Bench, in a split to be trained on.
 
     Args:
-        build: what is built, and where.
+        build: What is built, and where.
     """
     return run_deployed_build(SidTrainRun, build, check_sid_build, run_build_sid_train)
 
@@ -75,7 +75,7 @@ def deploy_evaluate_tpi(evaluation: EvaluateTpiRun) -> State[Any]:
     """Score systems on TPI-Bench.
 
     Args:
-        evaluation: what is scored, and where the scores go.
+        evaluation: What is scored, and where the scores go.
     """
     return run_deployed_evaluation(EvaluateTpiRun, evaluation, check_evaluate_tpi, run_evaluate_tpi)
 
@@ -85,7 +85,7 @@ def deploy_evaluate_sid(evaluation: EvaluateSidRun) -> State[Any]:
     """Score detectors of interruptions on SID-Bench.
 
     Args:
-        evaluation: what is scored, and where the scores go.
+        evaluation: What is scored, and where the scores go.
     """
     return run_deployed_evaluation(EvaluateSidRun, evaluation, check_evaluate_sid, run_evaluate_sid)
 
@@ -95,7 +95,7 @@ def deploy_evaluate_voicebench(evaluation: EvaluateVoiceBenchRun) -> State[Any]:
     """Score systems on VoiceBench.
 
     Args:
-        evaluation: what is scored, and where the scores go.
+        evaluation: What is scored, and where the scores go.
     """
     return run_deployed_evaluation(
         EvaluateVoiceBenchRun, evaluation, check_evaluate_voicebench, run_evaluate_voicebench

@@ -6,12 +6,14 @@ the outcome lies and whether it is new, or what is wrong.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from prefect import get_run_logger, runtime
 from prefect.client.schemas.objects import State
+from prefect.exceptions import FailedRun
 from prefect.states import Completed, Failed
 
 from bystander.flows.build_runs import BuildOutcome
@@ -35,6 +37,8 @@ from bystander.storage.filesystem import Store, open_store
 PLACE_VARIABLE = "BYSTANDER_CONFIG"
 """Environment variable of a worker that names YAML files, parted as on PATH: what holds where it runs, such as the
 addresses of engines. They are laid over the profile, below the files and fields of a run."""
+
+_run_log = logging.getLogger("prefect.flow_runs")
 
 _Run = TypeVar("_Run", bound=DeployedRun)
 _Build = TypeVar("_Build", bound=BuildConfig)
@@ -137,11 +141,20 @@ def _run(kind: type[_Run], given: Any, work: Callable[[_Run], RunOutcome]) -> St
     except BystanderError as exc:
         if not exc.retryable:
             forgo_retries()
+        _run_log.addFilter(_is_news)
         return Failed(message=str(exc))
     for line in outcome.summary:
         log.info(line)
     show_outcome(outcome)
     return Completed(message=outcome.sentence)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Tell whether a line of a run's log says more than the message of the failed state that was returned.
+
+    Prefect's process ends by raising such a state, and logs the traceback of that.
+    """
+    return not (record.exc_info and isinstance(record.exc_info[1], FailedRun))
 
 
 def _list_site_files() -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timezone
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.context import FlowRunContext
 
 
 def find_release_date() -> date:
@@ -17,11 +18,8 @@ def find_release_date() -> date:
     A run that is retried, however late, keeps it. One that was started by hand has the time zone of the deployment's
     first schedule, and without any schedule UTC.
     """
-    context = FlowRunContext.get()
-    if context is None or context.flow_run is None:
-        return datetime.now(timezone.utc).date()
     with get_client(sync_client=True) as client:
-        run = client.read_flow_run(context.flow_run.id)
+        run = client.read_flow_run(UUID(runtime.flow_run.id))
         # The run itself only knows its last schedule, which a retry moves.
         states = sorted(client.read_flow_run_states(run.id), key=lambda state: state.timestamp)
         deployment = client.read_deployment(run.deployment_id) if run.deployment_id else None

@@ -46,7 +46,6 @@ class RunOutcome:
 def show_outcome(outcome: RunOutcome) -> None:
     """Leave a page with the run: what was made, where it lies, whether it is new, and the summary."""
     facts = {
-        "Dataset" if outcome.kind == "build" else "Evaluation": f"`{outcome.name}`",
         "New": "yes" if outcome.is_new else "no, nothing has changed",
         "Lies at": f"`{outcome.location}`",
         "Report": f"`{outcome.location}/report.html`",
@@ -55,9 +54,10 @@ def show_outcome(outcome: RunOutcome) -> None:
         facts["Rows"] = f"{outcome.rows:,}"
     if outcome.latest is not None:
         facts["Latest release"] = f"`{outcome.latest}`"
-    table = "\n".join(f"| **{name}** | {value} |" for name, value in facts.items())
+    table = "".join(f"| {name} | {value} |\n" for name, value in facts.items())
     lines = "\n".join(f"- {line}" for line in outcome.summary)
-    markdown = f"# {outcome.sentence}\n\n| | |\n|---|---|\n{table}\n\n## Summary\n\n{lines}\n"
+    what = "Dataset" if outcome.kind == "build" else "Evaluation"
+    markdown = f"| {what} | **{outcome.name}** |\n|---|---|\n{table}\n### Summary\n\n{lines}\n"
     key = re.sub(r"[^a-z0-9-]+", "-", f"{outcome.name}-outcome".lower())
     try:
         create_markdown_artifact(key=key, markdown=markdown, description=outcome.sentence)

@@ -7,10 +7,11 @@ set from its parameters when it starts, and emptied before a failure is returned
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
+from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun, FlowRunPolicy
-from prefect.context import FlowRunContext
 
 _IN_PROCESS = "in_process"
 """What Prefect notes of a run that it has set to be retried in the same process."""
@@ -19,24 +20,19 @@ _IN_PROCESS = "in_process"
 def allow_retries(retries: int, wait_s: int) -> None:
     """Let this run be started over so often when it fails; a run that a person retries has all of them again."""
     run = _read_this_run()
-    if run is None or run.empirical_policy.retry_type == _IN_PROCESS:
+    if run.empirical_policy.retry_type == _IN_PROCESS:
         return
     _update(run, retries=run.run_count - 1 + retries, retry_delay=wait_s)
 
 
 def forgo_retries() -> None:
     """Let this run not be started over, however it ends."""
-    run = _read_this_run()
-    if run is not None:
-        _update(run, retries=0)
+    _update(_read_this_run(), retries=0)
 
 
-def _read_this_run() -> FlowRun | None:
-    context = FlowRunContext.get()
-    if context is None or context.flow_run is None:
-        return None
+def _read_this_run() -> FlowRun:
     with get_client(sync_client=True) as client:
-        return client.read_flow_run(context.flow_run.id)
+        return client.read_flow_run(UUID(runtime.flow_run.id))
 
 
 def _update(run: FlowRun, **fields: Any) -> None:

@@ -25,6 +25,21 @@ MaybeRows = Annotated[int | None, Field(ge=1, le=MAX_ROWS)]
 MaybeSeed = Annotated[int | None, Field(ge=0, le=MAX_SEED)]
 
 
+_FIRST = ("profile", "store")
+_LAST = (
+    "seed",
+    "release",
+    "require_all",
+    "allow_missing",
+    "name",
+    "files",
+    "overrides",
+    "workers",
+    "retries",
+    "retry_after_s",
+)
+
+
 class DeployedRun(Params):
     """What all deployments are told. Fields that are left empty are as the profile says."""
 
@@ -77,8 +92,7 @@ class DeployedRun(Params):
         schema: dict[str, Any] = handler(core_schema)
         shown = handler.resolve_ref_schema(schema)
         fields = shown["properties"]
-        last = [name for name in DeployedRun.model_fields if name != "store"]
-        shown["properties"] = {name: fields[name] for name in sorted(fields, key=lambda name: name in last)}
+        shown["properties"] = {name: fields[name] for name in sorted(fields, key=_rank)}
         for position, field in enumerate(shown["properties"].values()):
             field["position"] = position
             match field:
@@ -91,6 +105,14 @@ class DeployedRun(Params):
         """Return the single fields, and over them the fields of the form that were `given` a value."""
         form = {"store": self.store, "workers": self.workers, **given}
         return {**self.overrides, **{name: value for name, value in form.items() if value is not None}}
+
+
+def _rank(field: str) -> tuple[int, int]:
+    """Return where a field stands in the form; the others, which are a deployment's own, keep their order."""
+    for rank, names in ((0, _FIRST), (2, _LAST)):
+        if field in names:
+            return rank, names.index(field)
+    return 1, 0
 
 
 _Run = TypeVar("_Run", bound=DeployedRun)
