@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
 from bystander.cli.interruption import run_interruptibly
-from bystander.schemas.errors import ShortBuildError
+from bystander.schemas.build_config import BuildConfig
+from bystander.schemas.errors import ConfigError, ShortBuildError
+
+if TYPE_CHECKING:
+    from bystander.flows.build_runs import BuildOutcome
+
+_Settings = TypeVar("_Settings", bound=BuildConfig)
 
 Seed = Annotated[
     int | None,
@@ -44,6 +52,60 @@ Set = Annotated[
         help="One field as name=value, over all files; may be repeated. E.g. stages.mix_speakers.offset_mean_s=-0.3.",
     ),
 ]
+
+
+Release = Annotated[
+    bool,
+    typer.Option(
+        "--release",
+        help="Release the build: under today's date as its name, and, once it is verified, as the dataset's latest. "
+        "Where the latest release is made of just the same, nothing is written.",
+    ),
+]
+ReleaseDate = Annotated[
+    str | None, typer.Option(help="Date that names the release instead of today's, as YYYY-MM-DD.", metavar="DATE")
+]
+QuickVerify = Annotated[
+    bool, typer.Option("--quick-verify", help="Decode only a sample of the clips when the release is verified.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOptions:
+    """How a build is released."""
+
+    dated: date
+    quick: bool
+    require_all: bool
+
+
+def read_release_options(
+    config: BuildConfig, release: bool, release_date: str | None, quick: bool, require_all: bool
+) -> ReleaseOptions | None:
+    """Return how a build is to be released, or None if it is not.
+
+    Raises:
+        ConfigError: it is named otherwise, there is no such date, or there are options without `--release`.
+    """
+    from bystander.storage.release_folders import check_release
+
+    if not release:
+        for option, given in (("--release-date", release_date is not None), ("--quick-verify", quick)):
+            if given:
+                raise ConfigError(f"{option}: is for releases; add --release")
+        return None
+    return ReleaseOptions(check_release(config, release_date or date.today()), quick, require_all)
+
+
+def build_or_release(
+    config: _Settings, build: Callable[[_Settings], BuildOutcome[Any]], options: ReleaseOptions | None
+) -> Outcome:
+    """Make a build, as a release where there are options for one."""
+    if options is None:
+        return build(config)
+    from bystander.flows.release import release_build
+
+    return release_build(config, build, options.dated, options.quick, options.require_all)
 
 
 class Manifest(Protocol):

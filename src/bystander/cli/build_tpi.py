@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from bystander.cli.build_options import Config, Name, Out, RequireAll, Seed, Set, Workers, run_build
+from bystander.cli.build_options import (
+    Config,
+    Name,
+    Out,
+    Outcome,
+    QuickVerify,
+    Release,
+    ReleaseDate,
+    RequireAll,
+    Seed,
+    Set,
+    Workers,
+    build_or_release,
+    read_release_options,
+    run_build,
+)
 from bystander.cli.overrides import gather_overrides
-
-if TYPE_CHECKING:
-    from bystander.flows.tpi_build import TpiOutcome
 
 _Profile = Annotated[
     str,
@@ -58,6 +70,9 @@ def build_tpi_train(
     out: Out = None,
     name: Name = None,
     workers: Workers = None,
+    release: Release = False,
+    release_date: ReleaseDate = None,
+    quick_verify: QuickVerify = False,
     require_all: RequireAll = False,
     config: Config = None,
     set_: Set = None,
@@ -71,11 +86,12 @@ def build_tpi_train(
 
     overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
     settings = resize(load_config(profile, config or (), overrides), rows, hard_negatives)
+    options = read_release_options(settings, release, release_date, quick_verify, require_all)
 
-    def run() -> TpiOutcome:
+    def run() -> Outcome:
         from bystander.flows.build_tpi_train import run_build_tpi_train
 
-        return run_build_tpi_train(settings)
+        return build_or_release(settings, run_build_tpi_train, options)
 
     run_build(lambda: check_tpi_build(settings), run, require_all)
 
@@ -94,6 +110,9 @@ def build_tpi_bench(
     out: Out = None,
     name: Name = None,
     workers: Workers = None,
+    release: Release = False,
+    release_date: ReleaseDate = None,
+    quick_verify: QuickVerify = False,
     require_all: RequireAll = False,
     config: Config = None,
     set_: Set = None,
@@ -107,11 +126,12 @@ def build_tpi_bench(
 
     overrides = _lay_over(set_, queries, text_column, seed, disjoint_from, out, name, workers)
     settings = resize(load_bench_config(profile, config or (), overrides), rows, one_speaker)
+    options = read_release_options(settings, release, release_date, quick_verify, require_all)
 
-    def run() -> TpiOutcome:
+    def run() -> Outcome:
         from bystander.flows.build_tpi_bench import run_build_tpi_bench
 
-        return run_build_tpi_bench(settings)
+        return build_or_release(settings, run_build_tpi_bench, options)
 
     run_build(lambda: check_tpi_build(settings), run, require_all)
 

@@ -16,6 +16,8 @@ from bystander.cli.export import export_app
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
 from bystander.cli.plan import plan
+from bystander.cli.publish import publish
+from bystander.cli.release import app as release_app
 from bystander.cli.simulate import simulate_app
 from bystander.cli.split import split
 from bystander.cli.verify import verify
@@ -37,6 +39,8 @@ app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(export_app, name="export")
 app.add_typer(models_app, name="models")
 app.command("plan")(plan)
+app.command("publish")(publish)
+app.add_typer(release_app, name="release")
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")
 app.add_typer(simulate_app, name="simulate")

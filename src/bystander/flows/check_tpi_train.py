@@ -22,6 +22,7 @@ from bystander.storage.build_manifest import read_manifest
 from bystander.storage.filesystem import open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.query_files import read_queries
+from bystander.storage.releases import open_build
 from bystander.tasks.stages.choose_voices import check_voices
 from bystander.tasks.stages.mix_speakers import list_surroundings
 from bystander.tasks.stages.normalise_queries import check_languages
@@ -72,8 +73,8 @@ def check_opened_engines(config: TpiConfig, environment: StageEnvironment) -> No
 
 def _check_other_build(uri: str) -> None:
     try:
-        read_manifest(open_store(uri))
-    except (BuildError, StorageError) as exc:
+        read_manifest(open_build(uri))
+    except (BuildError, InputError, StorageError) as exc:
         raise ConfigError(f"disjoint_from {uri}: {exc}") from exc
 
 

@@ -10,6 +10,7 @@ from bystander.flows.flow_runs import run_flow
 from bystander.flows.tpi_evaluation import TpiEvaluation
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
 from bystander.schemas.evaluation_scores import EvaluationScores
+from bystander.storage.pinned_builds import pin_bench
 
 
 @flow(name="evaluate-tpi", flow_run_name="{config.evaluation_name}", validate_parameters=True)
@@ -26,4 +27,5 @@ def evaluate_tpi(config: EvaluateTpiConfig) -> EvaluationOutcome[EvaluationScore
 
 def run_evaluate_tpi(config: EvaluateTpiConfig) -> EvaluationOutcome[EvaluationScores]:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
+    config = pin_bench(config)
     return run_flow(evaluate_tpi, config, config.workers, f"evaluation:{config.evaluation_name}")

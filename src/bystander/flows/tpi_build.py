@@ -24,6 +24,7 @@ from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
 from bystander.storage.build_manifest import BuildKind, BuildManifest
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
+from bystander.storage.pinned_builds import pin_builds
 from bystander.storage.query_files import read_queries
 from bystander.tasks.build_rejects import StageRuns
 from bystander.tasks.environment import StageEnvironment
@@ -182,6 +183,7 @@ def run_tpi_build(
         UserError: the configuration, an input file, a pack, an engine's set-up is wrong.
         BuildError: there is not a single row to publish, or another process is making this build.
     """
+    config = pin_builds(config)
     check_tpi_build(config)
 
     def prepare(environment: StageEnvironment) -> Callable[[PrefectListener], TpiOutcome]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from bystander.schemas.field_types import DatasetName, Name, PartitionRows, Seed, Workers
 from bystander.schemas.identity import digest_json
@@ -37,6 +37,13 @@ class BuildConfig(Params):
     max_waves: int = Field(50, ge=1, le=1_000_000)
     shard_mib: int = Field(256, ge=1, le=65_536)
     report_rows: int = Field(20, ge=0, le=10_000)
+
+    @field_validator("build")
+    @classmethod
+    def _latest_is_no_name(cls, build: str | None) -> str | None:
+        if build == "latest":
+            raise ValueError("latest stands for the latest release; choose another name")
+        return build
 
     def content_digest(self) -> str:
         """Return a digest of what decides the rows."""

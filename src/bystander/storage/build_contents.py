@@ -19,8 +19,9 @@ from bystander.storage.build_manifest import (
     digest_rows,
     read_manifest,
 )
-from bystander.storage.filesystem import Store, open_store
+from bystander.storage.filesystem import Store
 from bystander.storage.parquet_files import open_parquet
+from bystander.storage.releases import open_build
 
 Normalise = Callable[[str, str], str]
 """From a text and its language to the form in which texts are compared."""
@@ -110,7 +111,7 @@ def read_contents(uris: Sequence[str | Store], normalise: Normalise) -> BuildCon
     """
     contents = BuildContents(normalise)
     for uri in uris:
-        store = uri if isinstance(uri, Store) else open_store(uri)
+        store = uri if isinstance(uri, Store) else open_build(uri)
         manifest = read_manifest(store)
         contents.builds.append(describe_build(store, manifest))
         for _, row in read_row_contents(store, manifest, normalise):

@@ -201,6 +201,8 @@ class ManifestBase(_Section):
     before it was written down have none."""
     shards: tuple[ShardInfo, ...]
     rejects: tuple[FileInfo, ...] = ()
+    rejects_left_out: bool = False
+    """Whether it was published without the files of its rejects; `stages` say how many rows were rejected, and why."""
 
 
 _Manifest = TypeVar("_Manifest", bound=ManifestBase)

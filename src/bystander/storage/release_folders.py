@@ -8,12 +8,14 @@ it, stays for whoever wants to look, and its name is not given out again.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
 from datetime import date
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.errors import ConfigError, MissingFileError
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.filesystem import Store
@@ -21,6 +23,7 @@ from bystander.storage.releases import read_latest
 
 MARK_NAME = "release.json"
 MOST_FINDINGS = 50
+_DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:\.(\d+))?")
 
 ReleaseState = Literal["begun", "released", "refused"]
 
@@ -63,6 +66,30 @@ def parse_release_date(dated: date | str) -> date:
         return date.fromisoformat(dated)
     except ValueError as exc:
         raise ConfigError(f"release date {dated!r}: write it as YYYY-MM-DD") from exc
+
+
+def check_release(config: BuildConfig, dated: date | str) -> date:
+    """Return the date of a release of this configuration.
+
+    Raises:
+        ConfigError: it names a build, or `dated` is no date.
+    """
+    if config.build is not None:
+        raise ConfigError(f"build {config.build!r}: a release is named by its date; leave the name out")
+    return parse_release_date(dated)
+
+
+def list_refused(store: Store, dataset: str) -> list[str]:
+    """Return the builds of a dataset that were to be released and failed verification, sorted by name."""
+    names = store.list_folders(dataset)
+    marks = store.map(lambda name: read_mark(store.child(dataset, name)), names)
+    return [name for name, mark in zip(names, marks, strict=True) if mark is not None and mark.state == "refused"]
+
+
+def order_builds(name: str) -> tuple[str, int, str]:
+    """Return a key by which releases sort as they were made: by date, then by number."""
+    found = _DATED.fullmatch(name)
+    return (found[1], int(found[2] or 1), "") if found else ("", 0, name)
 
 
 def begin_release(store: Store, dataset: str, dated: date) -> str:

@@ -26,7 +26,8 @@ from bystander.storage.build_manifest import (
     read_build_kind,
     read_manifest,
 )
-from bystander.storage.filesystem import Store, open_store
+from bystander.storage.filesystem import Store
+from bystander.storage.releases import open_build
 from bystander.storage.row_invariants import RowLinks, check_audio, check_row
 from bystander.storage.sid_manifest import read_sid_manifest
 from bystander.storage.verify_sid import verify_sid
@@ -43,7 +44,7 @@ def verify_build(path: str | Path | Store, quick: bool = False, seed: int = 0) -
         quick: decode only about `QUICK_CLIPS` clips, drawn by `seed`; all else is checked in full.
         seed: chooses the clips of a quick check.
     """
-    store = path if isinstance(path, Store) else open_store(path)
+    store = path if isinstance(path, Store) else open_build(path)
     try:
         if read_build_kind(store).startswith("sid"):
             return verify_sid(store, _choose_share(quick, read_sid_manifest(store).counts.rows), seed)

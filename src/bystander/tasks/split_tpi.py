@@ -32,6 +32,7 @@ from bystander.storage.build_manifest import (
 from bystander.storage.dataset_card import write_card
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.part_use import record_part_use
+from bystander.storage.releases import LATEST, open_build
 from bystander.storage.shards import ShardWriter, write_table
 from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.report_tpi import write_report
@@ -64,10 +65,10 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
         ConfigError: the name is none that a folder can have, or the seed is out of range.
         StorageError: a file cannot be read or written.
     """
-    source = open_store(build)
+    source = open_build(build)
     manifest = read_manifest(source)
-    if not re.fullmatch(NAME, name):
-        raise ConfigError(f"--name {name[:40]!r}: use {NAME_IN_WORDS}")
+    if not re.fullmatch(NAME, name) or name == LATEST:
+        raise ConfigError(f"--name {name[:40]!r}: use {NAME_IN_WORDS}, other than {LATEST}")
     if not 0 <= seed <= MAX_SEED:
         raise ConfigError(f"--seed {seed}: must be from 0 to {MAX_SEED}")
     store = open_store(out)
