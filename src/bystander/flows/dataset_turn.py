@@ -7,10 +7,10 @@ processes write a dataset, on whatever server or none, is the lock in the store 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from prefect import get_run_logger
 from prefect.client.orchestration import get_client
 from prefect.concurrency.sync import concurrency
 
@@ -26,14 +26,16 @@ def name_limit(store: str, dataset: str) -> str:
 
 
 @contextmanager
-def dataset_turn(store: str, dataset: str, log: logging.Logger | logging.LoggerAdapter[logging.Logger]) -> Iterator[None]:
+def dataset_turn(store: str, dataset: str) -> Iterator[None]:
     """Wait until no other run writes this dataset of this store, and keep others waiting while the block runs."""
     name = name_limit(store, dataset)
     with get_client(sync_client=True) as client:
         client.upsert_global_concurrency_limit_by_name(name, 1)
         busy = client.read_global_concurrency_limit_by_name(name).active_slots > 0
     if busy:
-        log.info("another run builds %s in %s: waiting for it (concurrency limit %s)", dataset, store, name)
+        get_run_logger().info(
+            "another run builds %s in %s: waiting for it (concurrency limit %s)", dataset, store, name
+        )
     # Strict, since Prefect takes a limit that is not there for one that is free. A renewal that fails, since the server
     # is away for a moment, ends no build: the lock in the store still holds.
     with concurrency(name, occupy=1, lease_duration=_LEASE_S, strict=True, raise_on_lease_renewal_failure=False):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 
 from bystander.schemas.field_types import PATTERNS_IN_WORDS, PLACE
 
@@ -14,5 +13,4 @@ def check_store(store: str) -> None:
     The server refuses such a store as well, in some hundred lines.
     """
     if not re.match(PLACE, store):
-        print(f"error: BYSTANDER_STORE is {store!r}; set it to {PATTERNS_IN_WORDS[PLACE]}", file=sys.stderr)
-        raise SystemExit(2)
+        raise SystemExit(f"error: BYSTANDER_STORE is {store!r}; set it to {PATTERNS_IN_WORDS[PLACE]}")

@@ -21,18 +21,20 @@ from bystander.flows.dataset_turn import dataset_turn
 from bystander.flows.evaluation_flow import EvaluationOutcome
 from bystander.flows.listeners import listening
 from bystander.flows.log_listener import LogListener
-from bystander.flows.release import release_build
+from bystander.flows.release import ReleaseOutcome, release_build
 from bystander.flows.release_date import find_release_date
 from bystander.flows.run_outcome import RunOutcome, announce_release, show_outcome
 from bystander.flows.run_retries import allow_retries, forgo_retries
 from bystander.schemas.build_config import BuildConfig
-from bystander.schemas.deployed_builds import DeployedBuild
+from bystander.schemas.deployed_builds import HUB, DeployedBuild
 from bystander.schemas.deployed_run import DeployedRun, parse_run
 from bystander.schemas.errors import BystanderError, ShortBuildError
 from bystander.schemas.evaluation_settings import EvaluationSettings
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.evaluation_manifest import EVALUATIONS
 from bystander.storage.filesystem import Store, open_store
+from bystander.storage.publish_folder import publish_to_folder
+from bystander.storage.publish_hub import publish_to_hub
 
 PLACE_VARIABLE = "BYSTANDER_CONFIG"
 """Environment variable of a worker that names YAML files, parted as on PATH: what holds where it runs, such as the
@@ -65,7 +67,7 @@ def run_deployed_build(
     def work(settings: Any) -> RunOutcome:
         config = settings.load(_list_site_files())
         check(config)
-        with dataset_turn(config.store, config.dataset, get_run_logger()):
+        with dataset_turn(config.store, config.dataset):
             return _build(settings, config, run)
 
     return _run(kind, given, work)
@@ -96,11 +98,12 @@ def run_deployed_evaluation(
 def _build(settings: DeployedBuild, config: BuildConfig, run: Callable[[Any], BuildOutcome[Any]]) -> RunOutcome:
     if settings.release:
         released = release_build(config, run, find_release_date())
+        notes = _publish(settings, released)
         outcome = RunOutcome(
             kind="build",
             name=config.dataset,
             location=released.location,
-            summary=released.summary,
+            summary=(*released.summary, *notes),
             is_new=released.is_new,
             rows=released.manifest.counts.rows,
             latest=released.release.build,
@@ -124,6 +127,21 @@ def _build(settings: DeployedBuild, config: BuildConfig, run: Callable[[Any], Bu
     if settings.require_all and made.shortfalls:
         raise ShortBuildError(f"{outcome.location}: has fewer rows than were asked for, and all are required")
     return outcome
+
+
+def _publish(settings: DeployedBuild, released: ReleaseOutcome[Any]) -> tuple[str, ...]:
+    """Publish the latest release where the parameters say, and return what a person wants to hear of it.
+
+    So does a run with nothing new, since the one before may have been stopped while it published.
+    """
+    if settings.publish_to is None:
+        return ()
+    build = open_store(settings.store).child(released.manifest.dataset, released.release.build)
+    if settings.publish_to.startswith(HUB):
+        done = publish_to_hub(build, settings.publish_to, settings.public)
+    else:
+        done = publish_to_folder(build, settings.publish_to)
+    return f"published: {done.location}, {done.count('put')} files of {len(done.steps)} written.", *done.notes
 
 
 def _run(kind: type[_Run], given: Any, work: Callable[[_Run], RunOutcome]) -> State[Any]:

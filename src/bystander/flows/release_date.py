@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -25,7 +25,7 @@ def find_release_date() -> date:
         deployment = client.read_deployment(run.deployment_id) if run.deployment_id else None
     planned = (states[0].state_details.scheduled_time or states[0].timestamp) if states else run.expected_start_time
     zone = _find_time_zone(run, deployment) if deployment else "UTC"
-    return (planned or datetime.now(timezone.utc)).astimezone(ZoneInfo(zone)).date()
+    return (planned or datetime.now(UTC)).astimezone(ZoneInfo(zone)).date()
 
 
 def _find_time_zone(run: FlowRun, deployment: DeploymentResponse) -> str:

@@ -5,41 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bystander.schemas.config import (
     TpiBenchConfig,
-    TpiConfig,
     TpiTrainConfig,
     load_bench_config,
     load_config,
     resize,
 )
 from bystander.schemas.deployed_run import DeployedRun, MaybeRows, MaybeSeed, MaybeText, list_or_none
-from bystander.schemas.sid_config import SidBenchConfig, SidConfig, SidTrainConfig, load_sid_config
+from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig, load_sid_config
 
 TpiProfile = Literal["fake", "laptop", "paper", "playbook"]
 SidProfile = Literal["fake", "laptop", "paper", "rules"]
 SidLanguage = Literal["en", "zh"]
+HUB = "hf://"
+"""How addresses on the Hugging Face hub begin."""
 
 
 class DeployedBuild(DeployedRun):
     """What all deployments of builds are told."""
 
-    seed: MaybeSeed = Field(
-        None, title="Seed", description="The same seed and input give the same rows.", examples=[0]
-    )
+    seed: MaybeSeed = Field(None, title="Seed", description="The same seed and input give the same rows.", examples=[0])
     release: bool = Field(
         True,
         title="Release",
         description="Publish under a dated name, and point `latest` to it once it passes `verify`. Otherwise the build "
         "lies under the name that its settings give it, and `latest` stays where it is.",
     )
+    publish_to: MaybeText = Field(
+        None,
+        title="Publish to",
+        description="Folder or URL that gets every new release, or a dataset of the Hugging Face hub. Empty: nowhere.",
+        examples=["/data/published", "hf://datasets/NAME/DATASET"],
+    )
+    public: bool = Field(
+        False,
+        title="Public",
+        description="The dataset on the hub is, or is to be, open to everybody; else it is private.",
+    )
     require_all: bool = Field(
         False,
         title="Require all rows",
         description="Let the run fail where the finished build has fewer rows than were asked for.",
     )
+
+    @model_validator(mode="after")
+    def _only_releases_are_published(self) -> DeployedBuild:
+        if self.publish_to is not None and not self.release:
+            raise ValueError("publish_to: only releases are published; switch release on, or leave it empty")
+        if self.public and not (self.publish_to or "").startswith(HUB):
+            raise ValueError(f"public: is for the hub; begin publish_to with {HUB}, or leave it off")
+        return self
 
 
 class TpiRun(DeployedBuild):
@@ -133,9 +151,7 @@ class SidRun(DeployedBuild):
     transcripts: MaybeText = Field(
         None, title="Transcripts", description="Folder or glob of transcripts that do not lie beside the audio."
     )
-    language: SidLanguage = Field(
-        "en", title="Language of the recordings", description="Of recordings that name none."
-    )
+    language: SidLanguage = Field("en", title="Language of the recordings", description="Of recordings that name none.")
     licence: MaybeText = Field(
         None, title="Licence of the recordings", description="Of recordings that name none; it goes on every row."
     )

@@ -1,8 +1,8 @@
 """What every deployment is told: where its store is, and what is laid over the profile. The form in Prefect's UI.
 
-Prefect keeps the parameters of a deployment as JSON beside the JSON schema of these models, shows that schema as a form,
-and refuses values that do not fit it before a run is made. So bounds, choices and patterns stand in the schema, and
-every field says what it is in a title and a sentence.
+Prefect keeps the parameters of a deployment as JSON beside the JSON schema of these models, shows that schema as a
+form, and refuses values that do not fit it before a run is made. So bounds, choices and patterns stand in the schema,
+and every field says what it is in a title and a sentence.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _FIRST = ("profile", "store")
 _LAST = (
     "seed",
     "release",
+    "publish_to",
+    "public",
     "require_all",
     "allow_missing",
     "name",
@@ -73,17 +75,15 @@ class DeployedRun(Params):
         ge=0,
         le=20,
         title="Retries",
-        description="How often the run starts over by itself when an engine or a store is out of reach; it goes on from "
-        "what is finished. What is wrong with the settings or the input is never retried.",
+        description="How often the run starts over by itself when an engine or a store is out of reach; it goes on "
+        "from what is finished. What is wrong with the settings or the input is never retried.",
     )
     retry_after_s: int = Field(
         60, ge=0, le=86_400, title="Seconds before a retry", description="How long it waits before it starts over."
     )
 
     @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Make a readable form: what is seldom set comes last, and a field that may be left out has its plain type.
 
         `null` beside it would make two fields of one in the form, and "is not valid under any of the given schemas" of
