@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bystander.prompts.load import load_pack
 from bystander.prompts.new_pack import write_new_pack
 from tpi_builds import build, make_config, write_queries
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
 def test_the_skeleton_builds(tmp_path):

@@ -160,6 +160,19 @@ class TestClasses:
             level="warning",
         )
 
+    def test_policies_against_the_mention_flags(self, folder):
+        def swap(data):
+            first, second = data["classes"]
+            first["policy"], second["policy"] = second["policy"], first["policy"]
+
+        self.check(
+            folder,
+            swap,
+            "classes.actionable.policy: says to pass over the remark, but requires_mention",
+            "classes.ignorable.policy: says to mention the other person, but mentions_third_party is false",
+            level="warning",
+        )
+
     def test_openings_that_cannot_be_spoken(self, folder):
         self.check(
             folder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,15 @@ from bystander.tasks.texts.mentions import refers_to_other_person
 from bystander.tasks.texts.spoken_text import clean_spoken_text, find_unspeakable
 
 _SPOKEN = ("primary", "third_party")
+_PASSES_OVER = re.compile(
+    r"\bas if\b.*\b(?:not|never|nothing|nobody|no one)\b|\b(?:do not|don't|never|without) (?:mention|refer|repeat)",
+    re.IGNORECASE | re.DOTALL,
+)
+_ATTRIBUTES = re.compile(
+    r"\b(?:say|mention|note|acknowledge)(?:ing|s)? (?:that )?(?:someone|somebody|another person|the other person|who)\b"
+    r"|\battribut",
+    re.IGNORECASE,
+)
 
 
 def check_replies(parts: PackParts, taxonomy: Taxonomy) -> None:
@@ -70,6 +80,14 @@ def _say(fault: RowFault) -> str:
 
 
 def _check_class(number: int, item: PackClass, parts: PackParts) -> None:
+    passes_over = bool(_PASSES_OVER.search(item.policy))
+    policy = ("classes", number, "policy")
+    if item.requires_mention and passes_over:
+        message = "says to pass over the remark, but requires_mention has every such reply rejected"
+        parts.add(policy, message, "warning")
+    if not item.mentions_third_party and not passes_over and _ATTRIBUTES.search(item.policy):
+        message = "says to mention the other person, but mentions_third_party is false, so such replies are rejected"
+        parts.add(policy, message, "warning")
     here = ("classes", number, "reply_openings")
     for place, opening in enumerate(item.reply_openings):
         if (fault := _find_unspeakable(opening)) is not None:
