@@ -8,7 +8,6 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from bystander.tasks.compare_texts import (
-    FLIPPED,
     choose_flips,
     choose_least_alike,
     compare_kinds,
@@ -91,6 +90,8 @@ def test_flips_are_counted_and_classes_of_both_stand_on_the_diagonal() -> None:
     assert (found.flipped.mean, found.flipped.n) == (0.4, 5)
     assert found.kappa is None
     assert "different classes" in str(found.kappa_note)
+    # Chi squared of [[1, 1], [1, 2]] is 5 (1 * 2 - 1 * 1)^2 / (2 * 3 * 2 * 3); V its root by n.
+    assert found.association == pytest.approx((1 / 36) ** 0.5)
 
 
 def test_kappa_where_the_classes_are_the_same() -> None:
@@ -117,7 +118,13 @@ def test_replies_are_compared_by_label() -> None:
         by_id(make_row("t", "hard_negative", "All done.", n_speakers=1)),
     )
     found = {group.group: group for group in compare_replies(pairs, twins, CLASSES)}
-    assert list(found) == ["actionable", "ignorable", FLIPPED, "hard_negative"]
+    assert list(found) == [
+        "actionable",
+        "ignorable",
+        "actionable → ignorable",
+        "ignorable → actionable",
+        "hard_negative",
+    ]
     rouge = RougeScorer(["rougeL"])
     expected = rouge.score(A["a"].reply, B["a"].reply)["rougeL"].fmeasure
     assert found["actionable"].rouge_l.mean == pytest.approx(expected)
@@ -126,7 +133,8 @@ def test_replies_are_compared_by_label() -> None:
     # White space makes no difference, and a row without a reply in A is not in it.
     assert (found["ignorable"].identical.mean, found["ignorable"].identical.n) == (1.0, 1)
     assert found["ignorable"].bleu.mean == 1.0
-    assert (found[FLIPPED].mentions_a.mean, found[FLIPPED].mentions_b.mean) == (0.5, 0.5)
+    flip = found["actionable → ignorable"]
+    assert (flip.mentions_a.mean, flip.mentions_b.mean, flip.rouge_l.n) == (1.0, 0.0, 1)
     assert found["hard_negative"].rouge_l.mean == pytest.approx(2 * 1 / 3)
 
 
@@ -137,3 +145,5 @@ def test_examples_are_the_surest_flips_of_each_sort_and_the_replies_least_alike(
     assert (flips[0].a.label, flips[0].b.label, flips[0].b.label_score) == ("actionable", "ignorable", 0.6)
     assert [row.id for row in choose_flips(pairs, 1)] == ["b"]
     assert [row.id for row in choose_least_alike(pairs, 5)] == ["a"]
+    # Where no row is labelled alike, all are looked at.
+    assert {row.id for row in choose_least_alike([pair for pair in pairs if pair.a.id in "bd"], 5)} == {"b", "d"}

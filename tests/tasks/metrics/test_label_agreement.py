@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from bystander.tasks.metrics.label_agreement import measure_label_agreement
+from bystander.tasks.metrics.label_agreement import measure_association, measure_label_agreement
 
 LABEL = st.sampled_from(["act", "confirm", "ignore"])
 PAIRS = st.lists(st.tuples(LABEL, LABEL), min_size=2, max_size=40)
@@ -53,3 +53,9 @@ def test_nothing_to_compare_has_a_reason() -> None:
     assert measure_label_agreement([], [], seed=0, clusters=[]).reason == "0 rows; kappa needs at least 1"
     same = measure_label_agreement(["act"] * 3, ["act"] * 3, seed=0, clusters=range(3))
     assert (same.kappa, same.reason) == (None, "both label every row act, so agreement by chance is certain")
+
+
+def test_association_does_not_look_at_names() -> None:
+    assert measure_association(["act", "act", "ignore"], ["x", "x", "y"]) == pytest.approx(1.0)
+    assert measure_association(["act", "act", "ignore", "ignore"], ["x", "y", "x", "y"]) == pytest.approx(0.0)
+    assert measure_association(["act", "act"], ["x", "y"]) is None
