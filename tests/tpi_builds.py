@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from bystander.flows.listeners import SilentListener, listening
 from bystander.schemas.config import TpiBenchConfig, TpiConfig, TpiTrainConfig, load_bench_config, load_config, resize
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.starter_queries import load_starter_queries
 from bystander.storage.stage_results import StageResult
 
@@ -37,9 +38,13 @@ class Recorder(SilentListener):
         self.phases: list[str] = []
         self.results: list[tuple[str, StageResult, bool]] = []
         self.accepted: list[tuple[dict[str, int], dict[str, int]]] = []
+        self.plans: list[RebuildPlan] = []
 
     def on_phase(self, phase: str) -> None:
         self.phases.append(phase)
+
+    def on_plan(self, plan: RebuildPlan) -> None:
+        self.plans.append(plan)
 
     def on_result(self, stage: str, result: StageResult, reused: bool) -> None:
         self.results.append((stage, result, reused))

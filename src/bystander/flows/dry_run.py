@@ -24,12 +24,17 @@ from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.past_rows import Key, PastRows, PastStage, find_key, is_light, list_keys
 from bystander.tasks.run_stage import execute_stage, find_equal, find_finished
+from bystander.tasks.stages import CONVERSATION_STAGES, QUERY_STAGES, RECORDING_STAGES
 from bystander.tasks.stages.build_hard_negatives import name_hard_negative
 
 _FOLDER = "cache/assumed"
 _NAMES = ("id", "twin_id")
 _WORDS = ("primary_complete", "primary_text", "third_party_text")
 """Columns in which no two rows are taken to be alike."""
+
+
+_ONCE = {*QUERY_STAGES, *RECORDING_STAGES} - {*CONVERSATION_STAGES}
+"""Stages that all rows enter at once, before any wave."""
 
 
 class UnknownRowsError(Exception):
@@ -113,16 +118,30 @@ class DryRun:
             if result.reused:
                 self._count(stage).rows["reused"] += result.rows_in
             else:
-                self._count_made(stage, self._read_keys(stage, partition)[0], bool(self._changes.get(stage.name)))
+                changed = bool(self._changes.get(stage.name))
+                made = self._count_made(stage, self._read_keys(stage, partition)[0], changed)
+                if made["redone"]:
+                    self._anew.update(dict.fromkeys(_list_written(stage), stage.name))
 
     def forecasts(self, stages: Sequence[str]) -> tuple[StageForecast, ...]:
-        """Return the counts of each of these stages; none of those that no row has reached."""
+        """Return the counts of each of these stages; none of those that no row has reached.
+
+        Once rows were assumed, how many more a flow will try is not certain.
+        """
         forecasts = []
         for name in stages:
             count = self._counts.get(name, _Count(exact=False))
             rows = {kind: count.rows[kind] for kind in ("reused", "regrouped", "redone", "new")}
             causes = self._changes.get(name, ())
-            forecasts.append(StageForecast(stage=name, **rows, exact=count.exact, causes=causes, follows=count.follows))
+            forecasts.append(
+                StageForecast(
+                    stage=name,
+                    **rows,
+                    exact=count.exact and (self.sure or name in _ONCE),
+                    causes=causes,
+                    follows=count.follows,
+                )
+            )
         return tuple(forecasts)
 
     def _pass(self, track: _Track, stage: Stage) -> StageResult | None:
@@ -132,7 +151,7 @@ class DryRun:
         changed = bool(self._changes.get(stage.name))
         follows = {name: track.anew[name] for name in stage.needed if name in track.anew}
         doubtful = track.assumed & {*stage.needed}
-        written = [name for name in stage.writes.names if name not in stage.reads.names]
+        written = _list_written(stage)
         result = None
         if not doubtful:
             result = find_finished(stage, track.partition, self.environment) or find_equal(
@@ -219,6 +238,11 @@ class DryRun:
         rows = read_partition_columns(self.environment.store, partition, names, recent=self.environment.recent)
         keys: list[Key] = list_keys(rows, key) if key else [(i,) for i in range(partition.rows)]
         return keys, rows["scenario"].to_pylist() if "scenario" in names else [None] * len(keys)
+
+
+def _list_written(stage: Stage) -> list[str]:
+    """Return the columns that a stage adds."""
+    return [name for name in stage.writes.names if name not in stage.reads.names]
 
 
 def _runs_here(stage: Stage) -> bool:

@@ -58,7 +58,7 @@ class StageForecast(_Frozen):
         about = "" if self.exact else "~"
         counts = {name: getattr(self, name) for name in ("reused", "regrouped", "redone", "new")}
         cells = {name: f"{about}{count:,}" if count else "" for name, count in counts.items()}
-        return {"stage": self.stage, **cells, "why": "; ".join(self.reasons)}
+        return {"stage": self.stage, **cells, "why": _name_some(self.reasons, "; ")}
 
     @property
     def sentence(self) -> str:
@@ -85,12 +85,12 @@ class StageForecast(_Frozen):
         return tuple(reasons)
 
 
-def _name_some(columns: Sequence[str]) -> str:
-    shown = ", ".join(columns[:_MOST_NAMED])
-    return shown if len(columns) <= _MOST_NAMED else f"{shown} and {len(columns) - _MOST_NAMED} more"
+def _name_some(names: Sequence[str], separator: str = ", ") -> str:
+    shown = separator.join(names[:_MOST_NAMED])
+    return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
 
-_MOST_NAMED = 3
+_MOST_NAMED = 4
 
 Verdict = Literal["nothing_new", "published_anew", "rebuilt"]
 

@@ -13,6 +13,7 @@ from bystander.schemas.packs import PackClass
 from bystander.schemas.stages import Stage
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import get_stage
+from bystander.tasks.stages.text_rules import is_telling
 
 
 def describe_stage(stage: Stage, environment: StageEnvironment) -> dict[str, Any]:
@@ -30,9 +31,7 @@ def describe_stage(stage: Stage, environment: StageEnvironment) -> dict[str, Any
         "files": [[name, _hash_file(path)] for name, path in stage.list_files(params)] if stage.list_files else [],
         "engines": {role: engine.identity.describe() for role, engine in environment.engines_of(stage).items()},
         "prompts": {task: environment.pack.describe_task(task) for task in stage.text_tasks},
-        "classes": [_describe_class(item, stage.class_fields) for item in environment.pack.classes]
-        if stage.class_fields
-        else [],
+        "classes": _describe_classes(environment.pack.classes, stage),
         "taxonomy": environment.taxonomy.digest() if stage.uses_taxonomy else None,
         "exclusions": environment.exclusions_of(stage).digest,
     }
@@ -56,6 +55,13 @@ def digest_parts(described: Mapping[str, Any]) -> dict[str, str]:
     parts = {name: value for name, value in described.items() if name != "engines"}
     parts.update({f"the engine of role {role}": identity for role, identity in described.get("engines", {}).items()})
     return {name: digest_json(value) for name, value in parts.items()}
+
+
+def _describe_classes(classes: Sequence[PackClass], stage: Stage) -> list[dict[str, Any]]:
+    if stage.class_fields:
+        return [_describe_class(item, stage.class_fields) for item in classes]
+    # Everyday words may be said even where they are keys of classes.
+    return [{"key": item.key} for item in classes if is_telling(item.key)] if stage.checks_leaks else []
 
 
 def _describe_class(item: PackClass, fields: Sequence[str]) -> dict[str, Any]:

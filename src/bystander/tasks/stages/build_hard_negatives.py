@@ -105,5 +105,5 @@ STAGE = Stage(
         "ambiguity_score",
     ),
     text_tasks=(WRITE_ONE_SPEAKER_REPLY.name,),
-    class_fields=("key",),
+    checks_leaks=True,
 )

@@ -122,14 +122,19 @@ def leaks_labels(text: str, keys: Iterable[str] = (), labels: Iterable[str] = ()
     if _ROLE_LABELS.search(text):
         return True
     lowered = text.lower()
-    if any(re.search(rf"\b{re.escape(key.lower())}\b", lowered) for key in keys if "_" in key):
+    if any(re.search(rf"\b{re.escape(key.lower())}\b", lowered) for key in keys if is_telling(key)):
         return True
     return any(
         re.search(pattern.replace("KEY", re.escape(key.lower())), lowered)
         for key in labels
-        if "_" not in key
+        if not is_telling(key)
         for pattern in _AS_A_LABEL
     )
+
+
+def is_telling(key: str) -> bool:
+    """Whether a key cannot be an everyday word, so that a text in which it stands tells of the labels."""
+    return "_" in key
 
 
 def has_markup(text: str) -> bool:

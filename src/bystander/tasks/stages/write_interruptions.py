@@ -207,6 +207,6 @@ STAGE = Stage(
         "timing",
     ),
     text_tasks=(WRITE_INTERRUPTION.name,),
-    class_fields=("key",),
+    checks_leaks=True,
     uses_taxonomy=True,
 )
