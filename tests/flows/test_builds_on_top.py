@@ -18,6 +18,7 @@ from bystander.schemas.stage_job import StageJob
 from bystander.storage.filesystem import open_store
 from bystander.storage.releases import move_latest
 from bystander.storage.verify_build import verify_build
+from bystander.tasks import environment
 from bystander.tasks.engines.fake_speech import FakeRecogniser, FakeSpeechEngine
 from bystander.tasks.engines.fake_text import FakeTextEngine
 from bystander.tasks.environment import StageEnvironment
@@ -102,15 +103,18 @@ def on_top(base: Built, rows: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_four_classes_on_the_rows_of_two_speak_and_hear_nothing(
-    folder: Path, queries: Path, pack: Path, base: tuple[Built, Counter[str]]
+    folder: Path, queries: Path, pack: Path, base: tuple[Built, Counter[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, before = base
     assert before["synthesise"] >= 2 * ROWS  # the counting counts
     assert before["recognise"] >= 2 * ROWS
     config = make_config(folder / "store", queries, build="four", pack=str(pack), **on_top(first, "only"))
     with counting_calls() as calls:
+        # As with real engines, the calls are kept, and counted there too.
+        monkeypatch.setattr(environment, "_INSTANT", environment._INSTANT - {"fake_speech", "fake_recogniser"})
         four = build(config)
     assert calls["synthesise"] == calls["recognise"] == 0
+    assert {f"{role}: 0 calls made, 0 remembered." for role in ("speech", "recogniser")} <= {*four.outcome.summary}
     assert set(calls) == {"label_class", "label_kind", "write_reply", "write_one_speaker_reply"}
     assert calls["label_class"] == 3 * 27  # the last class is what no other is
     assert set(four.heard.made) == {"label_actionability", "write_replies", "build_hard_negatives"}
@@ -234,11 +238,11 @@ def refuse(config: TpiConfig) -> str:
 
 def check(config: TpiConfig) -> None:
     check_on_top(config)
-    environment = StageEnvironment(StageJob.of(config))
+    opened = StageEnvironment(StageJob.of(config))
     try:
-        check_same_settings(config, environment)
+        check_same_settings(config, opened)
     finally:
-        environment.close()
+        opened.close()
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,9 @@ class _SameRowsBuild(TpiBuild[TpiConfig]):
 
     def report_accepted(self) -> None:
         # Which label a row gets is open, so there is nothing to hold the counts of single labels against.
-        base = self.get_base() if self.base is not None else None
-        if base is not None:
+        if self.base is not None:
             accepted = {"two-speaker rows": len(self.rows.summary()), "one-speaker rows": len(self.singles.summary())}
-            wanted = {"two-speaker rows": len(base.pairs), "one-speaker rows": len(base.singles)}
+            wanted = {"two-speaker rows": len(self.base.pairs), "one-speaker rows": len(self.base.singles)}
             self.listener.on_accepted(accepted, wanted)
 
     def _select(self) -> Selection:
