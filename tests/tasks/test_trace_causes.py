@@ -103,6 +103,22 @@ def test_columns_are_traced_to_what_changed(
     assert trace(changes, columns) == causes
 
 
+def test_another_pack_is_one_change_for_all_that_it_changes() -> None:
+    before = make_manifest(ROWS, fingerprints=describe({}))
+    other = {"label_actionability": {"prompts": {"label_class": "x"}, "version": 2}, **TEMPLATE}
+    pack = before.pack.model_copy(update={"name": "household"})
+    after = make_manifest(ROWS, fingerprints=describe(other), pack=pack)
+    causes = CauseTracer(StageChanges(before, after)).trace(
+        choose_way("tpi_train", PAIR), frozenset({"label", "reply", "pack"})
+    )
+    assert [(cause.stage, cause.sentence) for cause in causes] == [
+        (
+            "label_actionability",
+            "label_actionability: the stage's version: 1 -> 2; pack.name: reference -> household",
+        ),
+    ]
+
+
 def test_hard_negative_has_a_reply_of_its_own() -> None:
     own = {"build_hard_negatives": {"prompts": {"write_one_speaker_reply": "x"}}}
     assert trace({**TEMPLATE, **own}, {"reply"}, SINGLE) == [
