@@ -43,7 +43,7 @@ def set_template(folder, text, task="score_ambiguity", variables=("primary", "th
 
 class TestReferencePack:
     def test_it_is_built_in(self):
-        assert list_packs() == ["reference"]
+        assert list_packs() == ["household", "reference", "strict_primary"]
 
     def test_the_last_class_is_the_default_without_kinds(self):
         actionable, ignorable = load_pack("reference").classes

@@ -27,11 +27,11 @@ def label_actionability(rows: pa.Table, context: StageContext) -> StageOutput:
     """Ask the judge of every class but the last whether the interruption meets its criteria; the last is the default.
 
     The probability of the answer that says so is shifted so that the class's threshold becomes 0.5. The highest wins if
-    it is at least 0.5, of equal ones the first in the pack; else the last class has the row. `label_score` is the label's
-    probability given that at most one class fits: of p for each class that was asked about, p times the product of 1 - p
-    of the others, over the sum of these and of the product of all 1 - p, which is the last class's part. With two classes
-    that is p or 1 - p; with more, a rival takes its part. The kind is the judge's most probable letter. The judge sees
-    the complete request, since the label is about the words that were meant.
+    it is at least 0.5, of equal ones the first in the pack; else the last class has the row. `label_score` is the
+    label's probability given that at most one class fits: of p for each class that was asked about, p times the product
+    of 1 - p of the others, over the sum of these and of the product of all 1 - p, which is the last class's part. With
+    two classes that is p or 1 - p; with more, a rival takes its part. The kind is the judge's most probable letter. The
+    judge sees the complete request, since the label is about the words that were meant.
 
     Columns read: primary_complete, third_party_text. Columns written: label, kind, label_score.
 
