@@ -196,7 +196,7 @@ class TestFaultyPacks:
             assert part in str(caught.value)
 
     def test_no_such_pack(self, tmp_path):
-        self.check(tmp_path / "none", "neither a built-in pack (reference) nor a folder")
+        self.check(tmp_path / "none", "neither a built-in pack (household, reference, strict_primary) nor a folder")
 
     def test_a_folder_without_a_manifest(self, tmp_path):
         self.check(tmp_path, "pack.yaml: cannot be read")

@@ -41,7 +41,7 @@ def label_actionability(rows: pa.Table, context: StageContext) -> StageOutput:
     table = rows.to_pylist()
     classes = context.pack.classes
     by_class = {
-        item.key: score_first_option(context.judge, [_make_class_request(row, item, context) for row in table])
+        item.key: score_first_option(context.judge, [make_class_request(row, item, context) for row in table])
         for item in classes[:-1]
     }
     outcomes: list[dict[str, Any] | RowFault] = [
@@ -105,7 +105,8 @@ def _choose_kinds(rows: Sequence[Row], item: PackClass, context: StageContext) -
     return kinds
 
 
-def _make_class_request(row: Row, item: PackClass, context: StageContext) -> TextRequest:
+def make_class_request(row: Row, item: PackClass, context: StageContext) -> TextRequest:
+    """Return the question whether a row's interruption meets the criteria of a class."""
     return TextRequest(
         task=LABEL_CLASS.name,
         messages=context.pack.messages(LABEL_CLASS.name, {**_get_texts(row), "class": item}),
