@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from bystander.flows.bench_pack import choose_pack, judge_by_bench_pack
-from bystander.flows.check_evaluate_tpi import check_evaluate_tpi
+from bystander.flows.check_evaluate_tpi import check_evaluate_tpi, describe_other_pack
 from bystander.prompts.load import load_pack
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.packs import ReplyConduct
+from bystander.storage.bench_rows import open_bench
 from bystander.storage.build_manifest import PackInfo
 from bystander.storage.verify_build import verify_build
 from bystander.tasks.texts.mentions import refers_to_other_person
@@ -29,7 +30,7 @@ BENCH = {"defer": 4, "confirm": 6, "act": 8, "ignore": 8, "hard_negative": 26}
 
 @pytest.fixture(scope="module")
 def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_queries(tmp_path_factory.mktemp("queries") / "queries.jsonl", 120)
+    return write_queries(tmp_path_factory.mktemp("queries") / "queries.jsonl", 200)
 
 
 @pytest.fixture(scope="module")
@@ -137,15 +138,18 @@ def test_another_packs_classes_are_refused_before_anything_is_asked(bench: Built
 
 
 def test_strict_primary_from_end_to_end(store: Path, queries: Path, train: Built) -> None:
-    del train
     built = build(make_config(store, queries, pack="strict_primary", build="strict"))
     assert built.outcome.manifest.counts.by_label == {"contested": 16, "hard_negative": 3, "incidental": 11}
     assert not built.outcome.manifest.shortfalls
     assert verify_build(built.folder) == []
     assert not [row["reply"] for row in read_pairs(built) if refers_to_other_person(row["reply"])]
-    # The reference pack's words ask for requests, realism and ambiguity: nothing of it is written or spoken anew.
-    assert not built.heard.made["write_interruptions"]
-    assert not built.heard.made["check_realism"]
+    # Both packs ask for requests in the words of the reference pack: rows in both builds say the same.
+    others = {row["id"]: row for row in read_pairs(train)}
+    shared = [(row, others[row["id"]]) for row in read_pairs(built) if row["id"] in others]
+    assert shared
+    for row, other in shared:
+        for column in ("primary_text", "third_party_text", "ambiguity_score", "primary_voice", "third_party_voice"):
+            assert row[column] == other[column]
     result = evaluate(configure(built.folder, store, name="strict", systems={"policy": STAND_INS["policy"]}))
     assert result.outcome.scores.pack == "strict_primary"
     assert result.score("policy", "tpi_test", "rsf").estimate.mean == 1.0
@@ -165,10 +169,13 @@ class TestChoiceOfAPack:
         assert choose_pack(configure(bench, tmp_path)) == "reference"
         assert judge_by_bench_pack(configure(bench, tmp_path)).pack == "reference"
 
-    def test_of_another_digest_it_is_used_with_a_warning(self, tmp_path: Path) -> None:
+    def test_one_of_another_digest_is_told(self, tmp_path: Path) -> None:
         bench = self.make(tmp_path / "bench", "reference", "0" * 64)
-        result = evaluate(configure(bench, tmp_path / "store", systems={"policy": STAND_INS["policy"]}))
-        assert "warning: the bench was built with pack reference 000000000000" in "\n".join(result.outcome.summary)
+        assert choose_pack(configure(bench, tmp_path)) == "reference"
+        _, manifest = open_bench(str(bench))
+        said = describe_other_pack(manifest, load_pack("reference"))
+        assert said is not None
+        assert said.startswith("warning: the bench was built with pack reference 000000000000, and is judged by pack")
 
     def test_one_that_is_not_here_has_to_be_named(self, tmp_path: Path) -> None:
         bench = self.make(tmp_path / "bench", "ours", "a" * 64)
