@@ -14,6 +14,7 @@ import argparse
 import json
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,14 @@ from labeller_quality import count, make_rows, measure_auc
 from bystander.flows.pack_targets import fit_to_pack
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import load_config, parse_override
-from bystander.schemas.engines import TextRequest
 from bystander.schemas.stages import StageContext
 from bystander.schemas.taxonomy import load_taxonomy
-from bystander.schemas.text_tasks import LABEL_CLASS
 from bystander.storage.call_cache import SqliteCallCache
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.cached import CachedTextEngine
 from bystander.tasks.engines.registry import open_text_engine
 from bystander.tasks.stages import get_stage
+from bystander.tasks.stages.label_actionability import make_class_request
 from bystander.tasks.stages.option_scores import score_first_option
 
 REMARKS = Path(__file__).parent / "data" / "pack_remarks.yaml"
@@ -60,31 +60,24 @@ def main() -> None:
     items = yaml.safe_load(REMARKS.read_text("utf-8"))[arguments.half]
     truths = [item[pack.name] for item in items]
     texts = [(item["primary"], item["third_party"], "", "") for item in items]
-    engine = open_text_engine(config.engines.judge or config.engines.writer, ModelStore().resolve)
-    if arguments.cache:
-        engine = CachedTextEngine(engine, SqliteCallCache(arguments.cache))
+    opened = open_text_engine(config.engines.judge or config.engines.writer, ModelStore().resolve)
+    folder = TemporaryDirectory()
+    # The stage asks again what was asked for the scores: from the cache.
+    engine = CachedTextEngine(opened, SqliteCallCache(arguments.cache or str(Path(folder.name) / "calls.sqlite")))
+
+    def make_context(stage: str) -> StageContext:
+        params = getattr(config.stages, stage)
+        return StageContext(0, params, load_taxonomy(), pack, {"judge": engine, "writer": engine})
 
     def run(stage: str, rows: Any) -> list[dict[str, Any]]:
-        params = getattr(config.stages, stage)
-        output = get_stage(stage)(
-            rows, StageContext(0, params, load_taxonomy(), pack, {"judge": engine, "writer": engine})
-        )
+        output = get_stage(stage)(rows, make_context(stage))
         return [*output.kept.to_pylist(), *output.rejected.to_pylist()]
 
+    context = make_context("label_actionability")
     report: dict[str, Any] = {"pack": pack.name, "half": arguments.half, "items": len(items)}
     for item in pack.classes[:-1]:
         requests = [
-            TextRequest(
-                task=LABEL_CLASS.name,
-                messages=pack.messages(
-                    LABEL_CLASS.name, {"primary": primary, "third_party": third_party, "class": item}
-                ),
-                seed=0,
-                variables={"primary": primary, "third_party": third_party, "class": item.key},
-                options=pack.answers(LABEL_CLASS.name),
-                temperature=0.0,
-            )
-            for primary, third_party, *_ in texts
+            make_class_request(row, item, context) for row in make_rows("label_actionability", texts).to_pylist()
         ]
         scores = [float(score) for score in score_first_option(engine, requests)]  # type: ignore[arg-type]
         is_it = [truth == item.key for truth in truths]
@@ -114,6 +107,7 @@ def main() -> None:
         faults = Counter((row["label"], row.get("reject_reason") or "kept") for row in written)
         print(json.dumps({"replies": {" ".join(key): n for key, n in sorted(faults.items())}}, indent=1))
     engine.close()
+    folder.cleanup()
 
 
 if __name__ == "__main__":

@@ -27,11 +27,11 @@ def label_actionability(rows: pa.Table, context: StageContext) -> StageOutput:
     """Ask the judge of every class but the last whether the interruption meets its criteria; the last is the default.
 
     The probability of the answer that says so is shifted so that the class's threshold becomes 0.5. The highest wins if
-    it is at least 0.5, of equal ones the first in the pack; else the last class has the row. `label_score` is the label's
-    probability given that at most one class fits: of p for each class that was asked about, p times the product of 1 - p
-    of the others, over the sum of these and of the product of all 1 - p, which is the last class's part. With two classes
-    that is p or 1 - p; with more, a rival takes its part. The kind is the judge's most probable letter. The judge sees
-    the complete request, since the label is about the words that were meant.
+    it is at least 0.5, of equal ones the first in the pack; else the last class has the row. `label_score` is the
+    label's probability given that at most one class fits: of p for each class that was asked about, p times the product
+    of 1 - p of the others, over the sum of these and of the product of all 1 - p, which is the last class's part. With
+    two classes that is p or 1 - p; with more, a rival takes its part. The kind is the judge's most probable letter. The
+    judge sees the complete request, since the label is about the words that were meant.
 
     Columns read: primary_complete, third_party_text. Columns written: label, kind, label_score.
 
@@ -41,7 +41,7 @@ def label_actionability(rows: pa.Table, context: StageContext) -> StageOutput:
     table = rows.to_pylist()
     classes = context.pack.classes
     by_class = {
-        item.key: score_first_option(context.judge, [_make_class_request(row, item, context) for row in table])
+        item.key: score_first_option(context.judge, [make_class_request(row, item, context) for row in table])
         for item in classes[:-1]
     }
     outcomes: list[dict[str, Any] | RowFault] = [
@@ -105,7 +105,8 @@ def _choose_kinds(rows: Sequence[Row], item: PackClass, context: StageContext) -
     return kinds
 
 
-def _make_class_request(row: Row, item: PackClass, context: StageContext) -> TextRequest:
+def make_class_request(row: Row, item: PackClass, context: StageContext) -> TextRequest:
+    """Return the question whether a row's interruption meets the criteria of a class."""
     return TextRequest(
         task=LABEL_CLASS.name,
         messages=context.pack.messages(LABEL_CLASS.name, {**_get_texts(row), "class": item}),
