@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from bystander.prompts.load import list_packs, load_pack
+from bystander.prompts.find_packs import list_built_in_packs
+from bystander.prompts.load import load_pack
 from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.engines import Message
 from bystander.schemas.packs import PromptPack
@@ -83,7 +84,7 @@ def measure_common(one: str, other: str) -> int:
 def list_prompts() -> Iterator[tuple[PromptPack, str, str, Mapping[str, Any], Mapping[str, Any]]]:
     """Yield pack, task, and for each of its groups the name, its variables, and those of another group."""
     taxonomy = load_taxonomy()
-    packs = [load_pack(name) for name in sorted(list_packs(), key=lambda name: (name != "reference", name))]
+    packs = [load_pack(name) for name in sorted(list_built_in_packs(), key=lambda name: (name != "reference", name))]
     for pack, task in itertools.product(packs, (*TASKS, *JUDGE_TASKS)):
         if "class" in task.variables:
             for item, other in zip(pack.classes, pack.classes[::-1], strict=True):

@@ -5,6 +5,7 @@ import re
 import pytest
 from scripted_text import ScriptedTextEngine, answer_always, list_reasons, make_context, make_rows
 
+from bystander.prompts.load import load_pack
 from bystander.schemas.engines import ENGINE_REASONS, RowFault
 from bystander.schemas.identity import make_id
 from bystander.schemas.tpi import LABELLED, VOICED
