@@ -167,6 +167,10 @@ class TestEntryPoints:
         with pytest.raises(PackError, match=r"nor one of an installed package \(acme\)"):
             load_pack("acne")
 
+    def test_a_file_is_no_folder(self):
+        with pytest.raises(PackError, match=r"pack\.yaml': is a file; give the folder that it lies in"):
+            load_pack(str(REFERENCE / "pack.yaml"))
+
     @pytest.mark.parametrize("source", ["", "a\0b", "x" * 5000, "no/such"])
     def test_odd_names(self, source):
         with pytest.raises(PackError):

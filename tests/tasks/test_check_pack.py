@@ -140,6 +140,12 @@ class TestClasses:
 
         self.check(folder, alter, "classes.ignorable.criteria: are those of actionable word for word")
 
+    def test_one_that_is_faulty_counts_as_a_class(self, folder):
+        change(folder, lambda data: data["classes"][0].update(mentions_third_party="perhaps"))
+        assert [fault for fault in list_faults(folder) if "at least 2" in fault] == []
+        change(folder, lambda data: data["classes"].pop())
+        assert any("classes: has 1 of at least 2 classes" in fault for fault in list_faults(folder))
+
     def test_of_one_policy(self, folder):
         self.check(
             folder,

@@ -46,10 +46,15 @@ _LARGEST_NUMBER = 1_000_000
 class PromptRenderError(PackError):
     """A template failed on its variables: `reason` says how, `line` where, if that can be told."""
 
-    def __init__(self, where: str, reason: str, line: int | None = None) -> None:
-        super().__init__(f"{where}{f', line {line}' if line else ''}: {reason}")
+    def __init__(self, message: str, reason: str = "", line: int | None = None) -> None:
+        super().__init__(message)
         self.reason = reason
         self.line = line
+
+    @classmethod
+    def at(cls, where: str, reason: str, line: int | None = None) -> PromptRenderError:
+        """Return the error of the template `where`."""
+        return cls(f"{where}{f', line {line}' if line else ''}: {reason}", reason, line)
 
 
 class _PackEnvironment(ImmutableSandboxedEnvironment):
@@ -172,13 +177,13 @@ def render_messages(template: Template, variables: Mapping[str, Any], where: str
             pieces.append(piece)
             length += len(piece)
             if length > MAX_PROMPT_CHARACTERS:
-                raise PromptRenderError(where, f"renders more than {MAX_PROMPT_CHARACTERS} characters")
+                raise PromptRenderError.at(where, f"renders more than {MAX_PROMPT_CHARACTERS} characters")
     except PackError:
         raise
     # Whatever a stranger's template makes Python raise is the template's fault.
     except Exception as exc:
         line = _find_template_line(exc.__traceback__)
-        raise PromptRenderError(where, f"cannot be rendered ({exc})", line) from exc
+        raise PromptRenderError.at(where, f"cannot be rendered ({exc})", line) from exc
     return _split_sections("".join(pieces), where)
 
 
@@ -194,20 +199,20 @@ def _find_template_line(trace: TracebackType | None) -> int | None:
 def _split_sections(text: str, where: str) -> tuple[Message, ...]:
     parts = _SECTION.split(text)
     if parts[0].strip():
-        raise PromptRenderError(where, "text before the first section; begin with a line '=== system' or '=== user'")
+        raise PromptRenderError.at(where, "text before the first section; begin with a line '=== system' or '=== user'")
     messages = [
         Message(cast(Any, role), _Literal.unwrap(content.strip()))
         for role, content in zip(parts[1::2], parts[2::2], strict=True)
     ]
     if not messages:
-        raise PromptRenderError(where, "has no section; begin with a line '=== system' or '=== user'")
+        raise PromptRenderError.at(where, "has no section; begin with a line '=== system' or '=== user'")
     for number, message in enumerate(messages, start=1):
         if not message.content:
-            raise PromptRenderError(where, f"section {number} ({message.role}) is empty")
+            raise PromptRenderError.at(where, f"section {number} ({message.role}) is empty")
         if message.role == "system" and number > 1:
-            raise PromptRenderError(where, f"section {number} is a system message; only the first may be one")
+            raise PromptRenderError.at(where, f"section {number} is a system message; only the first may be one")
     if messages[-1].role != "user":
-        raise PromptRenderError(where, "the last section must be '=== user', which the model answers")
+        raise PromptRenderError.at(where, "the last section must be '=== user', which the model answers")
     return tuple(messages)
 
 
