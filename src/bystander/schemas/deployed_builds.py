@@ -7,13 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from bystander.schemas.config import (
-    TpiBenchConfig,
-    TpiTrainConfig,
-    load_bench_config,
-    load_config,
-    resize,
-)
+from bystander.schemas.config import TpiBenchConfig, TpiTrainConfig, load_bench_config, load_config
 from bystander.schemas.deployed_run import DeployedRun, MaybeRows, MaybeSeed, MaybeText, list_or_none
 from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig, load_sid_config
 
@@ -115,26 +109,24 @@ class TpiTrainRun(TpiRun):
     """Parameters of the deployments of `build-tpi-train`."""
 
     def load(self, site_files: Sequence[str]) -> TpiTrainConfig:
-        """Return the configuration, the files of the worker's site below those of the run.
+        """Return the configuration but for `rows`, the files of the worker's site below those of the run.
 
         Raises:
             ConfigError: names the file or field that is wrong.
         """
-        config = load_config(self.profile, [*site_files, *self.files], self.list_overrides())
-        return resize(config, self.rows)
+        return load_config(self.profile, [*site_files, *self.files], self.list_overrides())
 
 
 class TpiBenchRun(TpiRun):
     """Parameters of the deployments of `build-tpi-bench`."""
 
     def load(self, site_files: Sequence[str]) -> TpiBenchConfig:
-        """Return the configuration, the files of the worker's site below those of the run.
+        """Return the configuration but for `rows`, the files of the worker's site below those of the run.
 
         Raises:
             ConfigError: names the file or field that is wrong.
         """
-        config = load_bench_config(self.profile, [*site_files, *self.files], self.list_overrides())
-        return resize(config, self.rows)
+        return load_bench_config(self.profile, [*site_files, *self.files], self.list_overrides())
 
 
 class SidRun(DeployedBuild):
