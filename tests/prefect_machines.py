@@ -48,7 +48,7 @@ class PrefectMachines:
         """Run a command, and return what it says; its exit code must be `code`."""
         command = [sys.executable, "-m", "prefect", "--no-prompt", *words]
         environment = {**self.environment, "COLUMNS": "1000"}
-        done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=600)
         said = done.stdout + done.stderr
         assert done.returncode == code, said
         return said
@@ -59,7 +59,7 @@ class PrefectMachines:
         said = self.prefect("deployment", "run", deployment, *options)
         return next(line for line in said.splitlines() if "UUID" in line).split()[-1]
 
-    def wait_for_end(self, run: str, patience_s: float = 240) -> dict[str, Any]:
+    def wait_for_end(self, run: str, patience_s: float = 600) -> dict[str, Any]:
         """Return a run once it has ended."""
         return wait_until(lambda: self._ended(run), patience_s)
 

@@ -20,6 +20,7 @@ from bystander.flows.check_tpi_train import check_tpi_build
 from bystander.flows.dataset_turn import dataset_turn, name_limit
 from bystander.flows.deployed_flows import deploy_evaluate_sid, deploy_sid_bench, deploy_tpi_bench, deploy_tpi_train
 from bystander.flows.deployed_run import run_deployed_build
+from bystander.schemas.config import resize
 from bystander.schemas.deployed_builds import TpiTrainRun
 from bystander.schemas.errors import EngineError, EngineUnavailableError
 from bystander.storage.build_manifest import read_manifest
@@ -135,7 +136,9 @@ def fail_with(*faults: Exception) -> tuple[Flow[Any, Any], list[int]]:
 
     @flow(name="flaky", validate_parameters=False)
     def flaky(build_: TpiTrainRun) -> State[Any]:
-        return run_deployed_build(TpiTrainRun, build_, check_tpi_build, build)
+        return run_deployed_build(
+            TpiTrainRun, build_, check_tpi_build, build, lambda form, config: resize(config, form.rows)
+        )
 
     return flaky, tries
 

@@ -30,6 +30,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 TRAIN, BENCH, SID = "build-tpi-train/paper", "build-tpi-bench/paper", "build-sid-bench/laptop"
+PATIENCE_S = 600.0
+"""For machines that are busy with other things; on a quiet one, nothing takes a tenth of it."""
 FAR_AWAY = "Pacific/Kiritimati"
 """14 hours ahead of UTC: for most of the day, its date is another one."""
 
@@ -172,7 +174,7 @@ def test_all_is_deployed_and_nothing_runs_by_itself(machines: PrefectMachines) -
 def test_wrong_parameters_are_refused_by_name(
     machines: PrefectMachines, store: Path, fields: dict[str, Any], words: str
 ) -> None:
-    form = json.dumps(make_form(store, **fields))
+    form = json.dumps({**make_form(store), **fields})
     said = machines.prefect("deployment", "run", TRAIN, "--param", f"build={form}", code=1)
     assert words in said
     assert "Traceback" not in said
@@ -200,7 +202,7 @@ def test_run_by_hand_then_nothing_new_then_a_failure(machines: PrefectMachines, 
     assert first["name"] == f"paper {build}"
     (page,) = machines.find("artifacts", artifacts={"flow_run_id": {"any_": [first["id"]]}})
     assert (page["key"], page["description"]) == ("tpi-train-outcome", first["state"]["message"])
-    (letter,) = wait_until(lambda: mailbox.find(f"tpi-train: new release {build}"), 60)
+    (letter,) = wait_until(lambda: mailbox.find(f"tpi-train: new release {build}"), PATIENCE_S)
     assert f"6 rows at {where}" in letter
 
     second = machines.wait_for_end(machines.start_run(TRAIN))
@@ -215,7 +217,7 @@ def test_run_by_hand_then_nothing_new_then_a_failure(machines: PrefectMachines, 
     assert (failed["state_name"], failed["state"]["message"], failed["run_count"]) == ("Failed", message, 1)
     assert "Traceback" not in machines.read_logs(failed["id"])
     assert read_build(store, "tpi-train") == build
-    (letter,) = wait_until(lambda: mailbox.find("build-tpi-train/paper: Failed"), 60)
+    (letter,) = wait_until(lambda: mailbox.find("build-tpi-train/paper: Failed"), PATIENCE_S)
     assert message in letter
     assert len(mailbox.find("new release")) == 1
 
@@ -227,7 +229,7 @@ def test_run_by_schedule(machines: PrefectMachines, store: Path) -> None:
     schedule = next(item for item in deployment["schedules"] if item["schedule"]["timezone"] == FAR_AWAY)
     mine = {"deployments": {"id": {"any_": [deployment["id"]]}}}
     run = wait_until(
-        lambda: machines.find("flow_runs", **mine, flow_runs={"state": {"type": {"any_": ["COMPLETED"]}}}), 300
+        lambda: machines.find("flow_runs", **mine, flow_runs={"state": {"type": {"any_": ["COMPLETED"]}}}), PATIENCE_S
     )[0]
     machines.prefect("deployment", "schedule", "delete", BENCH, schedule["id"])
     assert run["auto_scheduled"] is True
@@ -248,18 +250,18 @@ def test_cancelled_run_is_resumed(machines: PrefectMachines, store: Path) -> Non
         done = {"name": {"like_": "synthesise_speech"}, "state": {"type": {"any_": ["COMPLETED"]}}}
         return {task["name"] for task in machines.find("task_runs", **found, task_runs=done)} if below else set()
 
-    wait_until(list_spoken, 240)
+    wait_until(list_spoken, PATIENCE_S)
     (process,) = [each for each in machines.find_processes("machine-a") if "prefect.engine" in " ".join(each.cmdline())]
     machines.prefect("flow-run", "cancel", run)
     assert machines.wait_for_end(run)["state_name"] == "Cancelled"
-    psutil.wait_procs([process], timeout=40)
+    psutil.wait_procs([process], timeout=60)
     assert not process.is_running()
     assert read_build(store, "tpi-slow") is None
     time.sleep(5)  # records of task runs arrive in batches
     spoken = list_spoken()
 
     machines.prefect("flow-run", "retry", run)
-    ended = wait_until(lambda: completed(machines, run), 240)
+    ended = wait_until(lambda: completed(machines, run), PATIENCE_S)
     assert ended["run_count"] == 2
     again = list_spoken() - spoken
     below = machines.find("flow_runs", flow_runs={"parent_flow_run_id": {"any_": [run]}}, sort="START_TIME_DESC")
@@ -282,7 +284,9 @@ def test_a_released_bench_is_scored(machines: PrefectMachines, store: Path) -> N
     built = machines.wait_for_end(machines.start_run(SID))
     assert built["state"]["message"].startswith("New release: ")
     deployment = machines.read("deployments/name/evaluate-sid/detectors")
-    (run,) = wait_until(lambda: machines.find("flow_runs", deployments={"id": {"any_": [deployment["id"]]}}), 60)
+    (run,) = wait_until(
+        lambda: machines.find("flow_runs", deployments={"id": {"any_": [deployment["id"]]}}), PATIENCE_S
+    )
     scored = machines.wait_for_end(run["id"])
     assert (scored["state_name"], scored["state"]["message"][:16]) == ("Completed", "New evaluation: ")
     assert open_build(f"{store}/sid-bench/latest").exists("manifest.json")
@@ -294,9 +298,9 @@ def test_run_of_a_machine_that_is_gone(machines: PrefectMachines, store: Path, m
     form = {"profile": "fake", "store": str(store), "overrides": {"dataset": "sid-gone", **slow}}
     run = machines.start_run("build-sid-train/laptop", form)
     beats = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run}"]}}
-    wait_until(lambda: machines.count_events(beats), 120)
+    wait_until(lambda: machines.count_events(beats), PATIENCE_S)
     machines.kill("machine-b")
-    ended = machines.wait_for_end(run, 240)
+    ended = machines.wait_for_end(run, PATIENCE_S)
     assert ended["state_type"] == "CRASHED"
     assert ended["state"]["message"].startswith("Nothing was heard of this run")
-    wait_until(lambda: mailbox.find("build-sid-train/laptop: Crashed"), 60)
+    wait_until(lambda: mailbox.find("build-sid-train/laptop: Crashed"), PATIENCE_S)

@@ -8,7 +8,7 @@ that what is wrong is the message of a failed run, in one line.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -26,8 +26,12 @@ from bystander.flows.deployed_run import name_run, run_deployed_build, run_deplo
 from bystander.flows.evaluate_sid import run_evaluate_sid
 from bystander.flows.evaluate_tpi import run_evaluate_tpi
 from bystander.flows.evaluate_voicebench import run_evaluate_voicebench
-from bystander.schemas.deployed_builds import SidBenchRun, SidTrainRun, TpiBenchRun, TpiTrainRun
+from bystander.flows.pack_targets import fit_to_pack
+from bystander.schemas.config import TpiConfig, resize
+from bystander.schemas.deployed_builds import SidBenchRun, SidTrainRun, TpiBenchRun, TpiRun, TpiTrainRun
 from bystander.schemas.deployed_evaluations import EvaluateSidRun, EvaluateTpiRun, EvaluateVoiceBenchRun
+
+_Tpi = TypeVar("_Tpi", bound=TpiConfig)
 
 
 @flow(name="build-tpi-train", flow_run_name=name_run, validate_parameters=False)
@@ -37,7 +41,7 @@ def deploy_tpi_train(build: TpiTrainRun) -> State[Any]:
     Args:
         build: What is built, and where.
     """
-    return run_deployed_build(TpiTrainRun, build, check_tpi_build, run_build_tpi_train)
+    return run_deployed_build(TpiTrainRun, build, check_tpi_build, run_build_tpi_train, _size)
 
 
 @flow(name="build-tpi-bench", flow_run_name=name_run, validate_parameters=False)
@@ -47,7 +51,7 @@ def deploy_tpi_bench(build: TpiBenchRun) -> State[Any]:
     Args:
         build: What is built, and where.
     """
-    return run_deployed_build(TpiBenchRun, build, check_tpi_build, run_build_tpi_bench)
+    return run_deployed_build(TpiBenchRun, build, check_tpi_build, run_build_tpi_bench, _size)
 
 
 @flow(name="build-sid-bench", flow_run_name=name_run, validate_parameters=False)
@@ -100,3 +104,8 @@ def deploy_evaluate_voicebench(evaluation: EvaluateVoiceBenchRun) -> State[Any]:
     return run_deployed_evaluation(
         EvaluateVoiceBenchRun, evaluation, check_evaluate_voicebench, run_evaluate_voicebench
     )
+
+
+def _size(build: TpiRun, config: _Tpi) -> _Tpi:
+    """Return the configuration with as many rows as the form asks for, of the pack's classes."""
+    return resize(fit_to_pack(config), build.rows)

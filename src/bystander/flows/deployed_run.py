@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from prefect import get_run_logger, runtime
 from prefect.client.schemas.objects import State
@@ -21,14 +21,12 @@ from bystander.flows.dataset_turn import dataset_turn
 from bystander.flows.evaluation_flow import EvaluationOutcome
 from bystander.flows.listeners import listening
 from bystander.flows.log_listener import LogListener
-from bystander.flows.pack_targets import fit_to_pack
 from bystander.flows.release import ReleaseOutcome, release_build
 from bystander.flows.release_date import find_release_date
 from bystander.flows.run_outcome import RunOutcome, announce_release, show_outcome
 from bystander.flows.run_retries import allow_retries, forgo_retries
 from bystander.schemas.build_config import BuildConfig
-from bystander.schemas.config import resize
-from bystander.schemas.deployed_builds import HUB, DeployedBuild, TpiRun
+from bystander.schemas.deployed_builds import HUB, DeployedBuild
 from bystander.schemas.deployed_run import DeployedRun, parse_run
 from bystander.schemas.errors import BystanderError, ShortBuildError
 from bystander.schemas.evaluation_settings import EvaluationSettings
@@ -45,15 +43,6 @@ addresses of engines. They are laid over the profile, below the files and fields
 _run_log = logging.getLogger("prefect.flow_runs")
 
 _Run = TypeVar("_Run", bound=DeployedRun)
-_Build = TypeVar("_Build", bound=BuildConfig)
-_Evaluation = TypeVar("_Evaluation", bound=EvaluationSettings)
-_Config_co = TypeVar("_Config_co", covariant=True)
-
-
-class _Loads(Protocol[_Config_co]):
-    """Parameters that stand for a configuration."""
-
-    def load(self, site_files: list[str]) -> _Config_co: ...
 
 
 def name_run() -> str:
@@ -62,14 +51,19 @@ def name_run() -> str:
 
 
 def run_deployed_build(
-    kind: type[_Run], given: Any, check: Callable[[Any], None], run: Callable[[Any], BuildOutcome[Any]]
+    kind: type[_Run],
+    given: Any,
+    check: Callable[[Any], None],
+    run: Callable[[Any], BuildOutcome[Any]],
+    size: Callable[[Any, Any], Any] = lambda _, config: config,
 ) -> State[Any]:
-    """Make the build that parameters stand for, as a release unless they say otherwise."""
+    """Make the build that parameters stand for, as a release unless they say otherwise.
+
+    `size` gives its configuration as many rows as the parameters ask for, where they can.
+    """
 
     def work(settings: Any) -> RunOutcome:
-        config = settings.load(_list_site_files())
-        if isinstance(settings, TpiRun):
-            config = resize(fit_to_pack(config), settings.rows)
+        config = size(settings, settings.load(_list_site_files()))
         check(config)
         with dataset_turn(config.store, config.dataset):
             return _build(settings, config, run)

@@ -109,7 +109,7 @@ class TpiTrainRun(TpiRun):
     """Parameters of the deployments of `build-tpi-train`."""
 
     def load(self, site_files: Sequence[str]) -> TpiTrainConfig:
-        """Return the configuration, the files of the worker's site below those of the run, not yet of `rows` rows.
+        """Return the configuration but for `rows`, the files of the worker's site below those of the run.
 
         Raises:
             ConfigError: names the file or field that is wrong.
@@ -121,7 +121,7 @@ class TpiBenchRun(TpiRun):
     """Parameters of the deployments of `build-tpi-bench`."""
 
     def load(self, site_files: Sequence[str]) -> TpiBenchConfig:
-        """Return the configuration, the files of the worker's site below those of the run, not yet of `rows` rows.
+        """Return the configuration but for `rows`, the files of the worker's site below those of the run.
 
         Raises:
             ConfigError: names the file or field that is wrong.
