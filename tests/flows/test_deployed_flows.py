@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from prefect import Flow, flow
 from prefect.client.orchestration import get_client
@@ -24,7 +25,7 @@ from bystander.schemas.config import resize
 from bystander.schemas.deployed_builds import TpiTrainRun
 from bystander.schemas.errors import EngineError, EngineUnavailableError
 from bystander.storage.build_manifest import read_manifest
-from bystander.storage.filesystem import open_store
+from bystander.storage.filesystem import Store, open_store
 from bystander.storage.releases import open_build, read_latest
 from bystander.storage.verify_build import verify_build
 from tpi_builds import write_queries
@@ -202,3 +203,25 @@ def test_two_runs_take_turns_at_a_dataset(prefect_server: None) -> None:
         thread.join(60)
     assert ended == ["first", "second"]
     assert name_limit(store, dataset) != name_limit(store, "tpi-bench") != name_limit("/other", "tpi-bench")
+
+
+def test_a_growing_release_keeps_the_rows_of_the_one_before(tmp_path: Path, prefect_server: None) -> None:
+    form = make_form(tmp_path, grow=True)  # nothing to grow from yet
+    assert run(deploy_tpi_train, **form)[0] == "Completed"
+    before = open_build(str(tmp_path / "store" / "tpi-train" / "latest"))
+    write_queries(tmp_path / "queries.jsonl", 40)
+    name, message = run(deploy_tpi_train, **{**form, "rows": 9})
+    assert (name, message.startswith("New release: ")) == ("Completed", True)
+    after = open_build(str(tmp_path / "store" / "tpi-train" / "latest"))
+    old, new = ({row["id"]: row for row in read_rows(store)} for store in (before, after))
+    assert (len(old), len(new)) == (6, 9)
+    assert {row_id: new[row_id] for row_id in old} == old
+    name, message = run(deploy_tpi_train, **{**form, "rows": 9})
+    assert (name, message.startswith("Nothing new: ")) == ("Completed", True)
+    assert read_manifest(after).on_top_of is not None
+
+
+def read_rows(store: Store) -> list[dict[str, Any]]:
+    """Return all published rows of a build, without their audio's file name."""
+    files = [store.local_path(shard.file) for shard in read_manifest(store).shards]
+    return [row for file in files for row in pq.read_table(file).to_pylist()]

@@ -27,9 +27,11 @@ from bystander.flows.evaluate_sid import run_evaluate_sid
 from bystander.flows.evaluate_tpi import run_evaluate_tpi
 from bystander.flows.evaluate_voicebench import run_evaluate_voicebench
 from bystander.flows.pack_targets import fit_to_pack
-from bystander.schemas.config import TpiConfig, resize
+from bystander.schemas.config import OnTopOf, TpiConfig, TpiTrainConfig, resize
 from bystander.schemas.deployed_builds import SidBenchRun, SidTrainRun, TpiBenchRun, TpiRun, TpiTrainRun
 from bystander.schemas.deployed_evaluations import EvaluateSidRun, EvaluateTpiRun, EvaluateVoiceBenchRun
+from bystander.storage.filesystem import open_store
+from bystander.storage.releases import LATEST, read_latest
 
 _Tpi = TypeVar("_Tpi", bound=TpiConfig)
 
@@ -41,7 +43,7 @@ def deploy_tpi_train(build: TpiTrainRun) -> State[Any]:
     Args:
         build: What is built, and where.
     """
-    return run_deployed_build(TpiTrainRun, build, check_tpi_build, run_build_tpi_train, _size)
+    return run_deployed_build(TpiTrainRun, build, check_tpi_build, run_build_tpi_train, _size_train)
 
 
 @flow(name="build-tpi-bench", flow_run_name=name_run, validate_parameters=False)
@@ -104,6 +106,14 @@ def deploy_evaluate_voicebench(evaluation: EvaluateVoiceBenchRun) -> State[Any]:
     return run_deployed_evaluation(
         EvaluateVoiceBenchRun, evaluation, check_evaluate_voicebench, run_evaluate_voicebench
     )
+
+
+def _size_train(build: TpiTrainRun, config: TpiTrainConfig) -> TpiTrainConfig:
+    """Return the configuration as `_size` does, on top of the latest release if the form says so and there is one."""
+    if build.grow and read_latest(open_store(config.store), config.dataset) is not None:
+        latest = f"{config.store.rstrip('/')}/{config.dataset}/{LATEST}"
+        config = config.model_copy(update={"on_top_of": OnTopOf(build=latest, rows="first")})
+    return _size(build, config)
 
 
 def _size(build: TpiRun, config: _Tpi) -> _Tpi:

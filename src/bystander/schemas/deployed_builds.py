@@ -108,6 +108,19 @@ class TpiRun(DeployedBuild):
 class TpiTrainRun(TpiRun):
     """Parameters of the deployments of `build-tpi-train`."""
 
+    grow: bool = Field(
+        False,
+        title="Grow",
+        description="Keep all rows of the latest release as they are, and add others until there are as many as asked "
+        "for: for queries that are added to. Where nothing was released yet, a first build is made.",
+    )
+
+    @model_validator(mode="after")
+    def _only_releases_grow(self) -> TpiTrainRun:
+        if self.grow and not self.release:
+            raise ValueError("grow: is from release to release; switch release on, or leave it off")
+        return self
+
     def load(self, site_files: Sequence[str]) -> TpiTrainConfig:
         """Return the configuration but for `rows`, the files of the worker's site below those of the run.
 
