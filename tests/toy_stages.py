@@ -78,7 +78,7 @@ class ToyEnvironment:
             key="endorsement", category="agreement", definition="Says that it is good.", examples=(example,)
         )
         self.taxonomy = Taxonomy(name="toy", scenarios=(scenario,))
-        self.pack = SimpleNamespace(digest="pack", classes=(), task_digest=lambda task: f"task {task}")
+        self.pack = SimpleNamespace(digest="pack", classes=(), describe_task=lambda task: {"template": task})
         self.descriptions: dict[str, dict[str, Any]] = {}
         self._note = note
         self._engine = SimpleNamespace(identity=EngineIdentity("speech", engine, "m", "1"))

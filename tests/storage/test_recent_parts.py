@@ -56,11 +56,11 @@ def test_least_recently_used_is_forgotten_first(tmp_path: Path) -> None:
     table = pa.table({"audio": pa.array([bytes(1000)], pa.binary())})
     store, recent = Store(tmp_path), RecentParts(limit_bytes=2500)
     first, second = (write_part(store, name, table, recent) for name in ("first", "second"))
-    assert recent.find(store, first) is table
+    assert recent.find(store, first) == table
     third = write_part(store, "third", table, recent)
     assert recent.find(store, second) is None
-    assert recent.find(store, first) is table
-    assert recent.find(store, third) is table
+    assert recent.find(store, first) == table
+    assert recent.find(store, third) == table
     recent.clear()
     assert recent.find(store, first) is None
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
 from bystander.cli.interruption import run_interruptibly
-from bystander.schemas.errors import ShortBuildError
+from bystander.schemas.errors import ConfigError, ShortBuildError
+
+if TYPE_CHECKING:
+    from bystander.flows.build_runs import BuildOutcome
+    from bystander.schemas.build_config import BuildConfig
+
+_Settings = TypeVar("_Settings", bound="BuildConfig")
+
+if TYPE_CHECKING:
+    from bystander.schemas.rebuild import RebuildPlan
 
 Seed = Annotated[
     int | None,
@@ -46,6 +59,60 @@ Set = Annotated[
 ]
 
 
+Release = Annotated[
+    bool,
+    typer.Option(
+        "--release",
+        help="Release the build: under today's date as its name, and, once it is verified, as the dataset's latest. "
+        "Where the latest release is made of just the same, nothing is written.",
+    ),
+]
+ReleaseDate = Annotated[
+    str | None, typer.Option(help="Date that names the release instead of today's, as YYYY-MM-DD.", metavar="DATE")
+]
+QuickVerify = Annotated[
+    bool, typer.Option("--quick-verify", help="Decode only a sample of the clips when the release is verified.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOptions:
+    """How a build is released."""
+
+    dated: date
+    quick: bool
+    require_all: bool
+
+
+def read_release_options(
+    config: BuildConfig, release: bool, release_date: str | None, quick: bool, require_all: bool
+) -> ReleaseOptions | None:
+    """Return how a build is to be released, or None if it is not.
+
+    Raises:
+        ConfigError: it is named otherwise, there is no such date, or there are options without `--release`.
+    """
+    from bystander.storage.release_folders import check_release
+
+    if not release:
+        for option, given in (("--release-date", release_date is not None), ("--quick-verify", quick)):
+            if given:
+                raise ConfigError(f"{option}: is for releases; add --release")
+        return None
+    return ReleaseOptions(check_release(config, release_date or date.today()), quick, require_all)
+
+
+def build_or_release(
+    config: _Settings, build: Callable[[_Settings], BuildOutcome[Any]], options: ReleaseOptions | None
+) -> Outcome:
+    """Make a build, as a release where there are options for one."""
+    if options is None:
+        return build(config)
+    from bystander.flows.release import release_build
+
+    return release_build(config, build, options.dated, options.quick, options.require_all)
+
+
 class Manifest(Protocol):
     """What is asked of any build's manifest."""
 
@@ -66,13 +133,34 @@ class Outcome(Protocol):
     def summary(self) -> tuple[str, ...]: ...
 
 
-def run_build(check: Callable[[], None], run: Callable[[], Outcome], require_all: bool) -> None:
+Foresee = Callable[[str | None], "RebuildPlan"]
+"""From the name of the build to compare with to what a build would reuse and redo."""
+_planner: ContextVar[Callable[[Foresee], None] | None] = ContextVar("bystander_planner", default=None)
+
+
+@contextmanager
+def planning(plan: Callable[[Foresee], None]) -> Iterator[None]:
+    """Have the build commands plan in this block, instead of building: so both have the same options."""
+    token = _planner.set(plan)
+    try:
+        yield
+    finally:
+        _planner.reset(token)
+
+
+def run_build(check: Callable[[], None], run: Callable[[], Outcome], require_all: bool, foresee: Foresee) -> None:
     """Check a build's settings, run its flow in this process under a progress display, and print its summary.
+
+    Within `planning`, hand over to the plan instead.
 
     Raises:
         UserError: the settings or what they name is wrong.
         ShortBuildError: rows are missing, and `require_all` is set.
     """
+    planner = _planner.get()
+    if planner is not None:
+        planner(foresee)
+        return
     # Prefect takes seconds to import, and its server more to start: mistakes are found before.
     check()
 

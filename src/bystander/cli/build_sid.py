@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bystander.cli.build_options import Config, Name, Out, RequireAll, Seed, Set, Workers, run_build
+from bystander.cli.build_options import (
+    Config,
+    Name,
+    Out,
+    Outcome,
+    QuickVerify,
+    Release,
+    ReleaseDate,
+    ReleaseOptions,
+    RequireAll,
+    Seed,
+    Set,
+    Workers,
+    build_or_release,
+    read_release_options,
+    run_build,
+)
 from bystander.cli.overrides import gather_overrides
 
 if TYPE_CHECKING:
-    from bystander.flows.sid_build import SidOutcome
+    from bystander.schemas.rebuild import RebuildPlan
     from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig
 
 _Profile = Annotated[
@@ -68,6 +85,9 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
         out: Out = None,
         name: Name = None,
         workers: Workers = None,
+        release: Release = False,
+        release_date: ReleaseDate = None,
+        quick_verify: QuickVerify = False,
         require_all: RequireAll = False,
         config: Config = None,
         set_: Set = None,
@@ -92,10 +112,22 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
             overrides["targets.per_language"] = None
         if kind == "bench":
             bench = load_sid_config(SidBenchConfig, profile, config or (), overrides)
-            run_build(lambda: check_sid_build(bench), lambda: _run_bench(bench), require_all)
+            options = read_release_options(bench, release, release_date, quick_verify, require_all)
+            run_build(
+                lambda: check_sid_build(bench),
+                lambda: _run_bench(bench, options),
+                require_all,
+                partial(_foresee_bench, bench),
+            )
         else:
             train = load_sid_config(SidTrainConfig, profile, config or (), overrides)
-            run_build(lambda: check_sid_build(train), lambda: _run_train(train), require_all)
+            options = read_release_options(train, release, release_date, quick_verify, require_all)
+            run_build(
+                lambda: check_sid_build(train),
+                lambda: _run_train(train, options),
+                require_all,
+                partial(_foresee_train, train),
+            )
 
     build.__doc__ = _HELP[kind]
     return build
@@ -104,13 +136,25 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
 # Prefect takes seconds to import: it waits until the settings have been checked.
 
 
-def _run_bench(settings: SidBenchConfig) -> SidOutcome:
+def _run_bench(settings: SidBenchConfig, options: ReleaseOptions | None) -> Outcome:
     from bystander.flows.build_sid_bench import run_build_sid_bench
 
-    return run_build_sid_bench(settings)
+    return build_or_release(settings, run_build_sid_bench, options)
 
 
-def _run_train(settings: SidTrainConfig) -> SidOutcome:
+def _run_train(settings: SidTrainConfig, options: ReleaseOptions | None) -> Outcome:
     from bystander.flows.build_sid_train import run_build_sid_train
 
-    return run_build_sid_train(settings)
+    return build_or_release(settings, run_build_sid_train, options)
+
+
+def _foresee_bench(settings: SidBenchConfig, against: str | None) -> RebuildPlan:
+    from bystander.flows.build_sid_bench import foresee_build_sid_bench
+
+    return foresee_build_sid_bench(settings, against)
+
+
+def _foresee_train(settings: SidTrainConfig, against: str | None) -> RebuildPlan:
+    from bystander.flows.build_sid_train import foresee_build_sid_train
+
+    return foresee_build_sid_train(settings, against)

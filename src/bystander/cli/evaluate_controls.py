@@ -30,10 +30,10 @@ def evaluate_controls(
     from bystander.schemas.evaluate_config import ControlsConfig
     from bystander.storage.build_manifest import read_manifest
     from bystander.storage.control_section import CONTROLS_NAME, list_figures
-    from bystander.storage.filesystem import open_store
+    from bystander.storage.releases import open_build
     from bystander.tasks.publish_controls import publish_controls
 
-    store = open_store(build)
+    store = open_build(build)
     made = read_manifest(store)
     engines = _choose_engines(store.uri, made.config, profile)
     config = ControlsConfig(transcript_judges=judge, verifier=None if text_only else engines.verifier)

@@ -31,6 +31,10 @@ def evaluate_tpi(
             "hears) or fake (written rules; for benches of the fake profile)."
         ),
     ] = "laptop",
+    pack: Annotated[
+        str | None,
+        typer.Option(help="Whose strategy and rubrics apply: a pack's name or folder. Default: the bench's own pack."),
+    ] = None,
     system: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,6 +88,7 @@ def evaluate_tpi(
 
     given = {
         "bench": bench,
+        "pack": pack,
         "rows": rows,
         "seed": seed,
         "store": out,

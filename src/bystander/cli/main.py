@@ -10,13 +10,17 @@ import typer
 import bystander
 from bystander.cli.build import build_app
 from bystander.cli.cache import app as cache_app
+from bystander.cli.diff import diff
 from bystander.cli.doctor import doctor
 from bystander.cli.evaluate import evaluate_app
 from bystander.cli.export import export_app
+from bystander.cli.gc import gc
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
 from bystander.cli.pack import pack_app
-from bystander.cli.plan import plan
+from bystander.cli.plan import app as plan_app
+from bystander.cli.publish import publish
+from bystander.cli.release import app as release_app
 from bystander.cli.simulate import simulate_app
 from bystander.cli.split import split
 from bystander.cli.verify import verify
@@ -38,7 +42,11 @@ app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(export_app, name="export")
 app.add_typer(models_app, name="models")
 app.add_typer(pack_app, name="pack")
-app.command("plan")(plan)
+app.add_typer(plan_app, name="plan")
+app.command("diff")(diff)
+app.command("gc")(gc)
+app.command("publish")(publish)
+app.add_typer(release_app, name="release")
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")
 app.add_typer(simulate_app, name="simulate")

@@ -1,4 +1,4 @@
-"""`bystander pack`: response strategies as packs of prompts: list, begin and check them."""
+"""`bystander pack`: response strategies as packs of prompts: list, begin, check and compare them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 
 from bystander.cli.pack_check import check
+from bystander.cli.pack_diff import pack_diff
+from bystander.cli.pack_preview import pack_preview
 
 pack_app = typer.Typer(
-    help="Response strategies as packs of prompts: list, begin and check them.", no_args_is_help=True
+    help="Response strategies as packs of prompts: list, begin, check and compare them.", no_args_is_help=True
 )
 pack_app.command("check")(check)
+pack_app.command("preview")(pack_preview)
+pack_app.command("diff")(pack_diff)
 
 
 @pack_app.command("list")
@@ -52,4 +56,4 @@ def new(
     # A bare name could be that of an installed pack too.
     path = str(folder) if folder.is_absolute() or len(folder.parts) > 1 else f"./{folder}"
     typer.echo(f"wrote {path}; after each change: bystander pack check {path}")
-    typer.echo(f"build with it: bystander build tpi-train --set pack={path}")
+    typer.echo(f"build with it: bystander build tpi-train --pack {path}")

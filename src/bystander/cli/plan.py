@@ -9,19 +9,30 @@ import typer
 
 from bystander.cli.build_options import Config, Set
 from bystander.cli.overrides import gather_overrides
+from bystander.cli.plan_rebuild import app as rebuild_app
 from bystander.schemas.errors import ConfigError
 
 if TYPE_CHECKING:
     from bystander.schemas.plan import Estimate, PlanReport
 
 
+app = typer.Typer(
+    name="plan",
+    help="Say what a build will take, before anyone pays for it; `plan rebuild` says what it would reuse and redo.",
+)
+app.add_typer(rebuild_app, name="rebuild")
+
+
+@app.callback(invoke_without_command=True)
 def plan(
+    context: typer.Context,
     profile: Annotated[str, typer.Option(help="Engines and sizes, as for `bystander build`.")] = "paper",
     dataset: Annotated[
         Literal["tpi-train", "tpi-bench"], typer.Option(help="Which dataset: tpi-train or tpi-bench.")
     ] = "tpi-train",
     queries: Annotated[str | None, typer.Option(help="Requests, as for `bystander build`: are there enough?")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the request.")] = None,
+    pack: Annotated[str | None, typer.Option(help="Response strategy, as for `bystander build`.")] = None,
     rows: Annotated[
         int | None, typer.Option(min=1, help="Rows in all, in the profile's proportions. Default: the profile's.")
     ] = None,
@@ -59,13 +70,17 @@ def plan(
 
     Ranges hold nine of ten simulated builds, whose yields are drawn from what is known of them.
     """
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
+        return
+    from bystander.flows.pack_targets import fit_to_pack
     from bystander.schemas.config import load_bench_config, load_config, resize
     from bystander.tasks.plan_build import plan_build
     from bystander.tasks.plan_costs import RATE_KEYS, Resources
 
-    overrides = gather_overrides(set_, {"queries.path": queries, "queries.text_column": text_column})
+    overrides = gather_overrides(set_, {"queries.path": queries, "queries.text_column": text_column, "pack": pack})
     load = load_bench_config if dataset == "tpi-bench" else load_config
-    settings = resize(load(profile, config or (), overrides), rows)
+    settings = resize(fit_to_pack(load(profile, config or (), overrides)), rows)
     given = Resources(
         rates=_parse_numbers(rate or (), "--rate", RATE_KEYS),
         devices={name: int(value) for name, value in _parse_numbers(gpus or (), "--gpus", _ROLES, whole=True).items()},
@@ -77,6 +92,13 @@ def plan(
         print(report.model_dump_json(indent=2))
     else:
         _show(report)
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """Raise where options of the estimate stand before a sub-command, which would not hear of them."""
+    given = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]  # type: ignore[union-attr]
+    if given:
+        raise ConfigError(f"options of `plan` stand before `{context.invoked_subcommand}`: put them after its name")
 
 
 _ROLES = ("writer", "judge", "speech", "recogniser")

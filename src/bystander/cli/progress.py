@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from bystander.schemas.rebuild import RebuildPlan
     from bystander.storage.stage_results import StageResult
 
 
@@ -54,6 +55,10 @@ class ProgressDisplay:
         self._phase = phase
         if not self._console.is_terminal:
             self._console.print(f"[{self._elapsed()}] {phase}", highlight=False, markup=False)
+
+    def on_plan(self, plan: RebuildPlan) -> None:
+        for line in plan.lines:
+            self._console.print(line, highlight=False, markup=False)
 
     def on_stream(self, stages: list[str], rows: int) -> None:
         self._order += [stage for stage in stages if stage not in self._order]

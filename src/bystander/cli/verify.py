@@ -22,20 +22,16 @@ def verify(
     ] = None,
 ) -> None:
     """Check a build's checksums, schema, rows, counts, quotas and disjointness; exit with 2 if anything is wrong."""
-    from bystander.schemas.errors import InputError
-    from bystander.storage.filesystem import open_store
-    from bystander.storage.verify_build import verify_build
-    from bystander.tasks.verify_disjointness import verify_disjointness
+    from bystander.storage.releases import open_build
+    from bystander.tasks.check_build import check_build
 
-    if not open_store(build).exists(""):
-        raise InputError(f"{build}: there is no such folder")
-    disjointness = verify_disjointness(build, against or ())
-    findings = [*verify_build(build, quick=quick, seed=seed), *disjointness.findings]
+    checked = check_build(open_build(build), quick, seed, against or ())
+    findings = checked.findings
     for finding in findings[:MOST_SHOWN]:
         typer.echo(str(finding))
     if len(findings) > MOST_SHOWN:
         typer.echo(f"… and {len(findings) - MOST_SHOWN} more.")
-    for notice in disjointness.notices:
+    for notice in checked.notices:
         typer.echo(f"note: {notice}")
     if findings:
         typer.echo(f"{build}: {len(findings)} finding{'s' if len(findings) > 1 else ''}.", err=True)

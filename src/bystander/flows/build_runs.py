@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -28,6 +30,19 @@ class BuildOutcome(Generic[Manifest]):
     summary: tuple[str, ...]
 
 
+_releases: ContextVar[tuple[str, ...]] = ContextVar("bystander_releases", default=())
+
+
+@contextmanager
+def accepting_releases(builds: tuple[str, ...]) -> Iterator[None]:
+    """Let what is built in this block be one of these builds of its dataset instead, if it is made of just the same."""
+    token = _releases.set(builds)
+    try:
+        yield
+    finally:
+        _releases.reset(token)
+
+
 def run_build(
     config: BuildConfig,
     job: StageJob,
@@ -45,6 +60,7 @@ def run_build(
     """
     listener = PrefectListener(current_listener(), config.dataset)
     environment = open_environment(job)
+    environment.also_published = _releases.get()
     try:
         make = prepare(environment)
 

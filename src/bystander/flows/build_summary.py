@@ -16,21 +16,21 @@ from bystander.tasks.stages.select_quotas import Selection
 
 def list_quotas(targets: TpiTargets, scenarios: Sequence[str], selection: Selection, pairs: pa.Table) -> list[Quota]:
     """Return what was asked for and obtained of each label and scenario."""
-    chosen = set(selection.pairs)
-    rows = [
-        (label, scenario)
-        for row_id, label, scenario in zip(
-            *(pairs[name].to_pylist() for name in ("id", "label", "scenario")), strict=True
-        )
-        if row_id in chosen
-    ]
-    labels, by_scenario = Counter(label for label, _ in rows), Counter(scenario for _, scenario in rows)
+    labels, by_scenario = count_strata(selection, pairs)
     short = {item.key: item.asked for item in selection.shortfalls if item.stratum == "scenario"}
     return [
         *(Quota(label=label, asked=asked, got=labels[label]) for label, asked in sorted(targets.labels.items())),
         Quota(label=HARD_NEGATIVE_LABEL, asked=targets.hard_negatives, got=len(selection.hard_negatives)),
         *(Quota(scenario=key, asked=short.get(key, by_scenario[key]), got=by_scenario[key]) for key in scenarios),
     ]
+
+
+def count_strata(selection: Selection, pairs: pa.Table) -> tuple[Counter[str], Counter[str]]:
+    """Return how many of the chosen `pairs` have each label, and each scenario."""
+    chosen = set(selection.pairs)
+    columns = (pairs[name].to_pylist() for name in ("id", "label", "scenario"))
+    rows = [(label, scenario) for row_id, label, scenario in zip(*columns, strict=True) if row_id in chosen]
+    return Counter(label for label, _ in rows), Counter(scenario for _, scenario in rows)
 
 
 def describe_rejects(runs: StageRuns) -> str:
@@ -53,11 +53,13 @@ def summarise(
     labels = ", ".join(f"{count} {label}" for label, count in counts.by_label.items())
     lines = [
         f"{location}: {counts.rows} rows ({labels}), {counts.speech_s / 60:.1f} minutes, "
-        f"{len(counts.by_scenario)} scenarios, {len(manifest.shards)} shards, {waves} waves."
+        f"{len(counts.by_scenario)} scenarios, {len(manifest.shards)} shards{f', {waves} waves' if waves else ''}."
     ]
     if manifest.kind == "tpi_bench":
         singles = counts.by_label.get(HARD_NEGATIVE_LABEL, 0)
         lines.append(f"{counts.twins} of {singles} one-speaker rows have their two-speaker twin in the bench.")
+    if manifest.on_top_of is not None:
+        lines.append(manifest.on_top_of.sentence)
     for other in manifest.disjoint_from:
         voices = "voice" if manifest.voices_disjoint_by == "voice" else "pair of voices"
         lines.append(f"Nothing in common with {other.dataset}/{other.build}: no query, no text, no {voices}.")

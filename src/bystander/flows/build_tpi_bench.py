@@ -13,11 +13,13 @@ from prefect import flow
 
 from bystander.flows.flow_runs import run_flow
 from bystander.flows.harvest import Harvest
-from bystander.flows.prefect_listener import PrefectListener
-from bystander.flows.tpi_build import TpiBuild, TpiOutcome, run_tpi_build
+from bystander.flows.listeners import BuildListener
+from bystander.flows.same_rows import SameBenchRows
+from bystander.flows.tpi_build import TpiBuild, TpiOutcome, foresee_tpi_build, run_tpi_build
 from bystander.flows.tpi_harvest import RowHarvest
 from bystander.schemas.config import TpiBenchConfig
 from bystander.schemas.identity import digest_json
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.tpi import CHECKED, JANUS_TEST, TPI_TEST, VOICED
 from bystander.storage.build_manifest import BuildKind
 from bystander.tasks.build_rejects import SetAside
@@ -41,12 +43,17 @@ def build_tpi_bench(config: TpiBenchConfig) -> TpiOutcome:
         UserError: the configuration, an input file, a pack, an engine's set-up, a build to be disjoint from is wrong.
         BuildError: there is not a single row to publish, or another process is making this build.
     """
-    return run_tpi_build(_BenchBuild, config)
+    return run_tpi_build(SameBenchRows if config.repeats_rows else _BenchBuild, config)
 
 
 def run_build_tpi_bench(config: TpiBenchConfig) -> TpiOutcome:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
     return run_flow(build_tpi_bench, config, config.workers, f"dataset:{config.dataset}")
+
+
+def foresee_build_tpi_bench(config: TpiBenchConfig, against: str | None = None) -> RebuildPlan:
+    """Return what a run would reuse and redo beside an earlier build; see `foresee_tpi_build`."""
+    return foresee_tpi_build(SameBenchRows if config.repeats_rows else _BenchBuild, config, against)
 
 
 class _BenchBuild(TpiBuild[TpiBenchConfig]):
@@ -60,7 +67,7 @@ class _BenchBuild(TpiBuild[TpiBenchConfig]):
     kind: ClassVar[BuildKind] = "tpi_bench"
     row_stages = TEXT_STAGES
 
-    def __init__(self, config: TpiBenchConfig, environment: StageEnvironment, listener: PrefectListener) -> None:
+    def __init__(self, config: TpiBenchConfig, environment: StageEnvironment, listener: BuildListener) -> None:
         super().__init__(config, environment, listener)
         self.pairs = RowHarvest(SPEECH_STAGES)
         self._spoken_by_two: set[str] = set()

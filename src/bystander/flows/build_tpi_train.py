@@ -10,9 +10,11 @@ import numpy as np
 from prefect import flow
 
 from bystander.flows.flow_runs import run_flow
-from bystander.flows.prefect_listener import PrefectListener
-from bystander.flows.tpi_build import TpiBuild, TpiOutcome, run_tpi_build
+from bystander.flows.listeners import BuildListener
+from bystander.flows.same_rows import SameTrainRows
+from bystander.flows.tpi_build import TpiBuild, TpiOutcome, foresee_tpi_build, run_tpi_build
 from bystander.schemas.config import TpiTrainConfig
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.tpi import CHECKED, VOICED
 from bystander.storage.build_manifest import BuildKind
 from bystander.tasks.build_rejects import SetAside
@@ -30,12 +32,17 @@ def build_tpi_train(config: TpiTrainConfig) -> TpiOutcome:
         UserError: the configuration, an input file, a pack, an engine's set-up is wrong.
         BuildError: there is not a single row to publish, or another process is making this build.
     """
-    return run_tpi_build(_TrainBuild, config)
+    return run_tpi_build(SameTrainRows if config.repeats_rows else _TrainBuild, config)
 
 
 def run_build_tpi_train(config: TpiTrainConfig) -> TpiOutcome:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
     return run_flow(build_tpi_train, config, config.workers, f"dataset:{config.dataset}")
+
+
+def foresee_build_tpi_train(config: TpiTrainConfig, against: str | None = None) -> RebuildPlan:
+    """Return what a run would reuse and redo beside an earlier build; see `foresee_tpi_build`."""
+    return foresee_tpi_build(SameTrainRows if config.repeats_rows else _TrainBuild, config, against)
 
 
 class _TrainBuild(TpiBuild[TpiTrainConfig]):
@@ -44,7 +51,7 @@ class _TrainBuild(TpiBuild[TpiTrainConfig]):
     kind: ClassVar[BuildKind] = "tpi_train"
     row_stages = PAIR_STAGES
 
-    def __init__(self, config: TpiTrainConfig, environment: StageEnvironment, listener: PrefectListener) -> None:
+    def __init__(self, config: TpiTrainConfig, environment: StageEnvironment, listener: BuildListener) -> None:
         super().__init__(config, environment, listener)
         self._tried_twins: set[str] = set()
 
@@ -68,7 +75,8 @@ class _TrainBuild(TpiBuild[TpiTrainConfig]):
         return selection
 
     def arrange_rows(self, selection: Selection) -> TpiRows:
-        pairs, singles = set(selection.pairs), set(selection.hard_negatives)
+        kept = self.base.ids if self.base is not None else frozenset()
+        pairs, singles = set(selection.pairs) - kept, set(selection.hard_negatives) - kept
         spare_pairs = set(self.rows.summary()["id"].to_pylist()) - pairs
         spare_singles = set(self.singles.summary()["id"].to_pylist()) - singles
         rows = interleave(
@@ -77,6 +85,8 @@ class _TrainBuild(TpiBuild[TpiTrainConfig]):
             self.singles.read_rows(self.environment, singles),
             len(singles),
         )
+        if self.base is not None:
+            rows = itertools.chain(self.base.read_split("train", kept), rows)
         surplus = itertools.chain(
             self.rows.read_rows(self.environment, spare_pairs), self.singles.read_rows(self.environment, spare_singles)
         )
@@ -98,5 +108,6 @@ class _TrainBuild(TpiBuild[TpiTrainConfig]):
             self.grow(self.singles, bases, f"wave{self.waves}-hard-negatives")
 
     def _select(self) -> Selection:
-        pairs, singles = self.rows.summary(), self.singles.summary()
-        return select_quotas(pairs, singles, self.config.targets, self.scenarios, self.config.seed)
+        pairs, singles = self._with_base(self.rows.summary()), self._with_base(self.singles.summary(), 1)
+        kept = self.base.ids if self.base is not None else frozenset()
+        return select_quotas(pairs, singles, self.config.targets, self.scenarios, self.config.seed, kept)

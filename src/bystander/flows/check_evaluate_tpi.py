@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bystander.flows.bench_pack import choose_pack
 from bystander.flows.check_evaluation import check_engines, list_raters, require_systems
 from bystander.flows.check_runner import check_runner
 from bystander.flows.check_tpi_train import check_store
@@ -26,7 +27,7 @@ def check_evaluate_tpi(config: EvaluateTpiConfig) -> None:
     require_systems(config)
     if not config.judges:
         raise ConfigError("judges: name at least one, with --judge name=config.yaml")
-    pack = load_pack(config.pack)
+    pack = load_pack(choose_pack(config))
     pack.require_rubrics()
     _, manifest = open_bench(config.bench)
     _check_labels(config, manifest, pack)
@@ -65,5 +66,6 @@ def _check_labels(config: EvaluateTpiConfig, manifest: BuildManifest, pack: Load
     if "tpi_test" in config.tests and (unknown := sorted(labels - classes)):
         raise ConfigError(
             f"bench {config.bench}: has rows labelled {', '.join(unknown)}, but pack {pack.name!r} has the classes "
-            f"{', '.join(sorted(classes))}; judge with the pack that the bench was built with"
+            f"{', '.join(sorted(classes))}; leave --pack out to judge with the bench's own, "
+            f"{manifest.pack.name!r}"
         )

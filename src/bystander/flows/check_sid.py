@@ -28,8 +28,8 @@ _LEAST_VOICES = 2
 """One for the assistant, one for the user."""
 
 
-def check_sid_build(config: SidConfig) -> None:
-    """Raise what would stop the build later: wrong prompts, sources, files, targets, store or models.
+def check_sid_settings(config: SidConfig) -> None:
+    """Raise what is wrong with the settings themselves: wrong prompts, sources, files or targets.
 
     Raises:
         UserError: names the first thing that is wrong.
@@ -42,6 +42,15 @@ def check_sid_build(config: SidConfig) -> None:
         )
     _check_sources(config)
     plan_noise(config.targets.noise, config.noise, config.seed)
+
+
+def check_sid_build(config: SidConfig) -> None:
+    """Raise what would stop the build later: wrong settings, a wrong store, task runner, model or model server.
+
+    Raises:
+        UserError: names the first thing that is wrong.
+    """
+    check_sid_settings(config)
     check_store(config.store)
     check_runner(config.runner, _list_engines(config))
     models = ModelStore()

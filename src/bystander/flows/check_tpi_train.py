@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from bystander.flows.check_endpoints import check_model_server
+from bystander.flows.check_on_top import check_on_top
 from bystander.flows.check_runner import check_runner
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiConfig
@@ -17,11 +18,14 @@ from bystander.schemas.engine_configs import BUILD_ROLES, EngineConfigs
 from bystander.schemas.errors import BuildError, ConfigError, InputError, StorageError
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.taxonomy import load_taxonomy
+from bystander.schemas.text_engine_configs import PlaybookTextConfig
 from bystander.schemas.tpi_params import LabelActionability, TpiBenchTargets, TpiTargets
 from bystander.storage.build_manifest import read_manifest
 from bystander.storage.filesystem import open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.query_files import read_queries
+from bystander.storage.releases import open_build
+from bystander.tasks.engines.playbook_data import describe_uncovered_classes
 from bystander.tasks.stages.choose_voices import check_voices
 from bystander.tasks.stages.mix_speakers import list_surroundings
 from bystander.tasks.stages.normalise_queries import check_languages
@@ -31,8 +35,8 @@ if TYPE_CHECKING:
     from bystander.tasks.environment import StageEnvironment
 
 
-def check_tpi_build(config: TpiConfig) -> None:
-    """Raise what would stop the build later: a wrong pack, label, scenario, target, file, store or model.
+def check_tpi_settings(config: TpiConfig) -> None:
+    """Raise what is wrong with the settings themselves: a wrong pack, label, scenario, target, file or other build.
 
     Raises:
         UserError: names the first thing that is wrong.
@@ -40,14 +44,26 @@ def check_tpi_build(config: TpiConfig) -> None:
     choose_scenarios(config.stages.draw_scenarios, load_taxonomy(config.taxonomy))
     check_languages(config.stages.normalise_queries)
     pack = load_pack(config.pack)
-    _check_targets(config.targets, pack)
+    if not config.repeats_rows:
+        _check_targets(config.targets, pack)
     _check_thresholds(config.stages.label_actionability, pack)
+    _check_playbook(config.engines, pack)
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
-    check_store(config.store)
-    check_runner(config.runner, (engine for _, engine in config.engines if engine is not None))
     for uri in config.disjoint_from:
         _check_other_build(uri)
+    check_on_top(config)
+
+
+def check_tpi_build(config: TpiConfig) -> None:
+    """Raise what would stop the build later: wrong settings, a wrong store, task runner, model or model server.
+
+    Raises:
+        UserError: names the first thing that is wrong.
+    """
+    check_tpi_settings(config)
+    check_store(config.store)
+    check_runner(config.runner, (engine for _, engine in config.engines if engine is not None))
     models = ModelStore()
     for model in _list_models(config.engines):
         models.resolve(model)
@@ -72,8 +88,8 @@ def check_opened_engines(config: TpiConfig, environment: StageEnvironment) -> No
 
 def _check_other_build(uri: str) -> None:
     try:
-        read_manifest(open_store(uri))
-    except (BuildError, StorageError) as exc:
+        read_manifest(open_build(uri))
+    except (BuildError, InputError, StorageError) as exc:
         raise ConfigError(f"disjoint_from {uri}: {exc}") from exc
 
 
@@ -82,13 +98,25 @@ def _check_targets(targets: TpiTargets, pack: PromptPack) -> None:
     unknown = sorted(set(targets.labels) - set(classes))
     if unknown:
         raise ConfigError(
-            f"targets.labels: pack {pack.name!r} has no class {', '.join(unknown)}; it has {', '.join(classes)}"
+            f"targets.labels: pack {pack.name!r} has no class {', '.join(unknown)}; it has {', '.join(classes)}. Name "
+            "these, or leave targets.labels to the profile: then rows are dealt to the classes by their shares"
         )
     if not isinstance(targets, TpiBenchTargets) and targets.hard_negatives > targets.pairs:
         raise ConfigError(
             f"targets.hard_negatives: {targets.hard_negatives} are asked for, but each is the twin of one of the "
             f"two-speaker rows, and those are {targets.pairs}"
         )
+
+
+def _check_playbook(engines: EngineConfigs, pack: PromptPack) -> None:
+    for role in ("writer", "judge"):
+        engine = getattr(engines, role)
+        if isinstance(engine, PlaybookTextConfig) and (fault := describe_uncovered_classes(pack.classes)):
+            raise ConfigError(
+                f"engines.{role}: {fault}, and pack {pack.name!r} has the classes "
+                f"{', '.join(item.key for item in pack.classes)}; take a model (--profile laptop, or an engine of your "
+                "own), or --profile fake to try the pipeline"
+            )
 
 
 def _check_thresholds(params: LabelActionability, pack: PromptPack) -> None:

@@ -10,6 +10,7 @@ from bystander.flows.flow_runs import run_flow
 from bystander.flows.sid_evaluation import SidEvaluation
 from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
 from bystander.schemas.sid_evaluation_scores import SidScores
+from bystander.storage.pinned_builds import pin_bench
 
 
 @flow(name="evaluate-sid", flow_run_name="{config.evaluation_name}", validate_parameters=True)
@@ -26,4 +27,5 @@ def evaluate_sid(config: EvaluateSidConfig) -> EvaluationOutcome[SidScores]:
 
 def run_evaluate_sid(config: EvaluateSidConfig) -> EvaluationOutcome[SidScores]:
     """Run the flow in this process, on as many threads as configured, and clear up what killed runs left behind."""
+    config = pin_bench(config)
     return run_flow(evaluate_sid, config, config.workers, f"evaluation:{config.evaluation_name}")

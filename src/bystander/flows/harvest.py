@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,8 +12,9 @@ from bystander.flows.listeners import BuildListener
 from bystander.flows.partition_stream import Journey, stream_partitions
 from bystander.flows.stage_workers import current_workers
 from bystander.schemas.engines import EngineRole
+from bystander.schemas.stages import Stage
 from bystander.storage.part_use import BASES_FOLDER
-from bystander.storage.parts import Partition, make_layer, read_partition_columns, write_part_by_content
+from bystander.storage.parts import Partition, read_partition_columns, write_part_by_content
 from bystander.storage.stage_results import StageResult
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import get_stage
@@ -42,14 +43,13 @@ class Harvest:
     """The columns of a finished row."""
     UNPUBLISHED: ClassVar[tuple[str, ...]] = ()
     """Parquet leaves that no published file holds, and that are not read for one."""
-    LAYERED: ClassVar[tuple[str, ...]] = ()
-    """Columns of a base that lie in a layer of their own, so that a stage that does not use them finds its result again
-    when they alone have changed."""
 
     stages: Sequence[str]
     journeys: list[Journey] = field(default_factory=list)
     summaries: list[pa.Table] = field(default_factory=list)
     """For each journey, SUMMARY of its finished rows."""
+    stream: Callable[[Mapping[str, Partition], Sequence[Stage]], list[Journey]] | None = None
+    """How partitions are sent through stages where they are not to be run: a plan counts them instead."""
 
     def grow(
         self,
@@ -61,7 +61,7 @@ class Harvest:
         workers: int,
     ) -> list[Journey]:
         """Send more rows through the stages, in partitions of `partition_rows`, and return their journeys."""
-        partitions = store_bases(bases, name, environment, partition_rows, self.LAYERED)
+        partitions = store_bases(bases, name, environment, partition_rows)
         return self.grow_partitions(partitions, environment, listener, workers)
 
     def grow_partitions(
@@ -69,10 +69,12 @@ class Harvest:
     ) -> list[Journey]:
         """Send stored partitions through the stages, and return their journeys."""
         listener.on_stream(list(self.stages), sum(partition.rows for partition in partitions.values()))
-        limits = current_workers().limit_roles(ROLE_LIMITS)
-        journeys = stream_partitions(
-            partitions, [get_stage(stage) for stage in self.stages], environment, listener, limits, workers
-        )
+        stages = [get_stage(stage) for stage in self.stages]
+        if self.stream is not None:
+            journeys = self.stream(partitions, stages)
+        else:
+            limits = current_workers().limit_roles(ROLE_LIMITS)
+            journeys = stream_partitions(partitions, stages, environment, listener, limits, workers)
         self.journeys.extend(journeys)
         if self.SUMMARY.names:
             store, names = environment.store, self.SUMMARY.names
@@ -114,19 +116,16 @@ class Harvest:
                 yield table if len(wanted) == len(table) else table.take(pa.array(wanted, pa.int64()))
 
 
-def store_bases(
-    rows: pa.Table, name: str, environment: StageEnvironment, partition_rows: int, layered: Sequence[str] = ()
-) -> dict[str, Partition]:
+def store_bases(rows: pa.Table, name: str, environment: StageEnvironment, partition_rows: int) -> dict[str, Partition]:
     """Cut rows into partitions and store them under their content, so that equal rows find them again."""
-    store = environment.store
-    partitions = {}
-    for number, start in enumerate(range(0, len(rows), partition_rows)):
-        table = rows.slice(start, partition_rows).combine_chunks()
-        apart = [column for column in layered if column in table.schema.names]
-        base = table.drop_columns(apart)
-        partition = Partition(write_part_by_content(store, BASES_FOLDER, base, environment.recent))
-        if apart:
-            layer = make_layer(base, table, range(len(table)))
-            partition = partition.extend(write_part_by_content(store, BASES_FOLDER, layer, environment.recent))
-        partitions[f"{name}-{number:05d}"] = partition
-    return partitions
+    return {
+        f"{name}-{number:05d}": Partition(
+            write_part_by_content(
+                environment.store,
+                BASES_FOLDER,
+                rows.slice(start, partition_rows).combine_chunks(),
+                environment.recent,
+            )
+        )
+        for number, start in enumerate(range(0, len(rows), partition_rows))
+    }

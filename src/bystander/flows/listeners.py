@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.storage.stage_results import StageResult
 
 
@@ -15,6 +16,10 @@ class BuildListener(Protocol):
 
     def on_phase(self, phase: str) -> None:
         """A new part of the build begins, e.g. `wave 2: 40 candidates`."""
+        ...
+
+    def on_plan(self, plan: RebuildPlan) -> None:
+        """What is reused and what is redone, before the first call."""
         ...
 
     def on_stream(self, stages: list[str], rows: int) -> None:
@@ -34,6 +39,8 @@ class SilentListener:
     """Listens to nothing."""
 
     def on_phase(self, phase: str) -> None: ...
+
+    def on_plan(self, plan: RebuildPlan) -> None: ...
 
     def on_stream(self, stages: list[str], rows: int) -> None: ...
 

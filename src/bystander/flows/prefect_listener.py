@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from uuid import UUID
 
+from prefect import get_run_logger
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
@@ -15,6 +16,7 @@ from prefect.artifacts import (
 )
 
 from bystander.flows.listeners import BuildListener
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.storage.build_manifest import ManifestBase
 from bystander.storage.stage_results import StageResult
 
@@ -35,6 +37,18 @@ class PrefectListener:
 
     def on_phase(self, phase: str) -> None:
         self._inner.on_phase(phase)
+
+    def on_plan(self, plan: RebuildPlan) -> None:
+        """Leave the plan as a table, and pass it on. Without a server it is in the log all the same."""
+        self._inner.on_plan(plan)
+        log = get_run_logger()
+        for line in plan.lines:
+            log.info(line)
+        table = [stage.as_row() for stage in plan.stages]
+        try:
+            create_table_artifact(key=f"{self._dataset}-plan", table=table, description=plan.headline)
+        except Exception:  # the server may refuse or be gone; the build goes on all the same
+            _log.warning("the plan could not be shown in Prefect", exc_info=True)
 
     def on_stream(self, stages: list[str], rows: int) -> None:
         self._inner.on_stream(stages, rows)
@@ -68,7 +82,9 @@ class PrefectListener:
         self._show(100.0)
         lines = "\n".join(f"- {line}" for line in summary)
         try:
-            create_markdown_artifact(key=f"{self._dataset}-summary", markdown=f"# {location}\n\n{lines}\n")
+            create_markdown_artifact(
+                key=f"{self._dataset}-summary", markdown=f"# {location}\n\n{lines}\n", description="What was made"
+            )
         except Exception:  # as above
             _log.warning("the summary could not be shown in Prefect", exc_info=True)
 

@@ -9,10 +9,13 @@ import pyarrow as pa
 
 from bystander.flows.build_runs import BuildOutcome, run_build
 from bystander.flows.build_summary import describe_rejects
-from bystander.flows.check_sid import check_opened_sid_engines, check_sid_build
+from bystander.flows.check_sid import check_opened_sid_engines, check_sid_build, check_sid_settings
+from bystander.flows.dry_run import DryRun
 from bystander.flows.harvest import Harvest, store_bases
+from bystander.flows.listeners import BuildListener, SilentListener
 from bystander.flows.partition_stream import Journey
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.rebuild_plan import forecast
 from bystander.flows.sid_harvest import (
     NoiseHarvest,
     RecordingHarvest,
@@ -22,6 +25,7 @@ from bystander.flows.sid_harvest import (
 )
 from bystander.flows.sid_summary import list_sid_quotas, summarise_sid
 from bystander.schemas.errors import BuildError
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.sid import NOISE, PLACED, RAW_RECORDING, SILENCE
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.stage_job import StageJob
@@ -52,7 +56,7 @@ class SidBuild:
         self,
         config: SidConfig,
         environment: StageEnvironment,
-        listener: PrefectListener,
+        listener: BuildListener,
         left_out: dict[str, str],
         kind: SidKind,
         split: str,
@@ -68,23 +72,24 @@ class SidBuild:
         self.conversations = RecordingHarvest(CONVERSATION_STAGES)
         self.turns = TurnHarvest(TURN_STAGES)
         self.noise = NoiseHarvest(NOISE_STAGES)
+        self.may_cut = True
+        """Whether turns and silences may be cut; a plan only finds those that were."""
         self.waves = 0
         self._drawn: Counter[Stratum] = Counter()
 
     def run(self) -> SidOutcome:
-        """Harvest, then publish what was selected."""
-        self._annotate_recordings()
-        if self.config.conversations.use and self.config.targets.per_language:
-            self._make_conversations()
-        self._make_noise()
-        selection = self._select()
+        """Say what is reused and what is redone, harvest, then publish what was selected."""
+        self.listener.on_phase("looking for what is there already")
+        self.listener.on_plan(self.foresee())
+        selection = self._harvest()
         runs = StageRuns([run for harvest in self._harvests for run in harvest.runs()])
         if not selection.ids:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         store = self.environment.store
         content = digest_sid_content(self.config, self.environment, runs, selection.ids, self.left_out)
-        record_part_use(store, self.config.dataset, self.config.build_name, runs.runs)
         manifest = find_published_sid(self.config, self.environment, content)
+        name = manifest.build if manifest is not None else self.config.build_name
+        record_part_use(store, self.config.dataset, name, runs.runs)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")
         else:
@@ -102,10 +107,45 @@ class SidBuild:
                 self.kind,
                 self.split,
             )
-        location = store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
+        location = store.uri_of(f"{self.config.dataset}/{name}")
         return BuildOutcome(
             location, manifest, summarise_sid(manifest, location, self.waves, self.environment.call_counts())
         )
+
+    def foresee(self, against: str | None = None) -> RebuildPlan:
+        """Return what a run would reuse and redo beside an earlier build, without a call. Nothing is written.
+
+        Turns and silences that were not cut before are not cut for it, and rows that they would become are not counted.
+
+        Args:
+            against: name or address of the build to compare with; without one, see `find_earlier_build`.
+
+        Raises:
+            BuildError: there is no such build, or it cannot be read.
+        """
+        stages = list(dict.fromkeys(stage for harvest in self._harvests for stage in harvest.stages))
+        return forecast(self.config, self.environment, self.kind, stages, self._replay, against)
+
+    def _replay(self, environment: StageEnvironment, dry: DryRun) -> bool:
+        """Make the build without a call, and return whether what would be published is there already."""
+        build = SidBuild(self.config, environment, SilentListener(), self.left_out, self.kind, self.split)
+        build.may_cut = False
+        for harvest in build._harvests:
+            harvest.stream = dry.stream
+        selection = build._harvest()
+        runs = StageRuns([run for harvest in build._harvests for run in harvest.runs()])
+        if dry.runs_nothing:
+            content = digest_sid_content(self.config, environment, runs, selection.ids, self.left_out)
+            return find_published_sid(self.config, self.environment, content) is not None
+        return False
+
+    def _harvest(self) -> SidSelection:
+        """Make rows until the quotas are met, or as many as there can be, and select those to publish."""
+        self._annotate_recordings()
+        if self.config.conversations.use and self.config.targets.per_language:
+            self._make_conversations()
+        self._make_noise()
+        return self._select()
 
     @property
     def _harvests(self) -> Sequence[Harvest]:
@@ -145,6 +185,7 @@ class SidBuild:
                     self.environment,
                     self.config.stages.cut_turns,
                     self.config.partition_rows,
+                    self.may_cut,
                 )
             )
         self.turns.grow_partitions(partitions, self.environment, self.listener, self.config.workers)
@@ -170,7 +211,7 @@ class SidBuild:
             tried.update(noise["id"].to_pylist())
             rows = self.config.partition_rows
             partitions = cut_planned_silences(
-                plans, self._all_recordings, f"silence{round_number}", self.environment, rows
+                plans, self._all_recordings, f"silence{round_number}", self.environment, rows, self.may_cut
             ) | store_bases(noise, f"noise{round_number}", self.environment, rows)
             self.noise.grow_partitions(partitions, self.environment, self.listener, self.config.workers)
 
@@ -252,3 +293,18 @@ def run_sid_build(config: SidConfig, kind: SidKind, split: str) -> SidOutcome:
         return lambda listener: SidBuild(config, environment, listener, left_out, kind, split).run()
 
     return run_build(config, StageJob.of_sid(config), prepare)
+
+
+def foresee_sid_build(config: SidConfig, kind: SidKind, split: str, against: str | None) -> RebuildPlan:
+    """Return what a build would reuse and redo. No model is called, no server is needed, nothing is written.
+
+    Raises:
+        UserError: the configuration, an input file, prompts, an engine's set-up, or the build to compare with is wrong.
+    """
+    check_sid_settings(config)
+    environment = StageEnvironment(StageJob.of_sid(config), keeps_calls=False)
+    try:
+        left_out = check_opened_sid_engines(config, environment)
+        return SidBuild(config, environment, SilentListener(), left_out, kind, split).foresee(against)
+    finally:
+        environment.close()

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from bystander.flows.dry_run import UnknownRowsError
 from bystander.flows.harvest import Harvest, store_bases
 from bystander.schemas.identity import digest_json
 from bystander.schemas.sid import NOISE_CLIP, PLACED, TURN, TURNS_FOUND
@@ -43,12 +44,23 @@ class NoiseHarvest(Harvest):
 
 
 def cut_partition(
-    recordings: Partition, name: str, environment: StageEnvironment, params: CutTurns, partition_rows: int
+    recordings: Partition,
+    name: str,
+    environment: StageEnvironment,
+    params: CutTurns,
+    partition_rows: int,
+    may_cut: bool = True,
 ) -> dict[str, Partition]:
-    """Return the turns of a partition of recordings as stored partitions, cut now or found from an earlier run."""
+    """Return the turns of a partition of recordings as stored partitions, cut now or found from an earlier run.
+
+    Raises:
+        UnknownRowsError: they were not cut before, and may not be cut now.
+    """
     store = environment.store
     key = digest_json([VERSION, recordings.digest(), params.model_dump(mode="json"), partition_rows])
     refs = find_cuts(store, key)
+    if refs is None and not may_cut:
+        raise UnknownRowsError
     if refs is None:
         refs = [
             ref
@@ -65,14 +77,21 @@ def cut_planned_silences(
     name: str,
     environment: StageEnvironment,
     partition_rows: int,
+    may_cut: bool = True,
 ) -> dict[str, Partition]:
-    """Return planned silence clips as stored partitions of NOISE_PLAN, cut now or found from an earlier run."""
+    """Return planned silence clips as stored partitions of NOISE_PLAN, cut now or found from an earlier run.
+
+    Raises:
+        UnknownRowsError: they were not cut before, and may not be cut now.
+    """
     if not plans:
         return {}
     store = environment.store
     described = [[plan.id, [[piece.key, piece.end_s] for piece in plan.pieces]] for plan in plans]
     key = digest_json([SILENCE_VERSION, described, [one.digest() for one in recordings], partition_rows])
     refs = find_cuts(store, key)
+    if refs is None and not may_cut:
+        raise UnknownRowsError
     if refs is None:
         wanted = {piece.recording_id for plan in plans for piece in plan.pieces}
         refs = _store(cut_silences(plans, _read_wanted(recordings, wanted, environment)), environment, partition_rows)

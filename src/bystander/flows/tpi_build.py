@@ -5,30 +5,37 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bystander.flows.base_rows import BaseRows
 from bystander.flows.build_runs import BuildOutcome, run_build
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
-from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build
+from bystander.flows.check_on_top import check_same_settings
+from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build, check_tpi_settings
+from bystander.flows.dry_run import DryRun
 from bystander.flows.harvest import Harvest
+from bystander.flows.listeners import BuildListener, SilentListener
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.rebuild_plan import forecast
 from bystander.flows.tpi_harvest import QueryHarvest, RowHarvest
 from bystander.schemas.config import TpiConfig
-from bystander.schemas.errors import BuildError, InputError
+from bystander.schemas.errors import BuildError, InputError, StageContractError
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.stage_job import StageJob
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
-from bystander.storage.build_manifest import BuildKind, BuildManifest
+from bystander.storage.build_manifest import BuildKind, BuildManifest, Quota
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
+from bystander.storage.pinned_builds import pin_builds
 from bystander.storage.query_files import read_queries
 from bystander.tasks.build_rejects import StageRuns
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.publish_tpi import TpiRows, digest_content, find_published, publish_tpi
-from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, list_stages_needed
+from bystander.tasks.stages import HARD_NEGATIVE_STAGES, QUERY_STAGES, get_stage, list_stages_needed
 from bystander.tasks.stages.plan_candidates import (
     Progress,
     enumerate_candidates,
@@ -56,7 +63,7 @@ class TpiBuild(ABC, Generic[Config]):
     row_stages: ClassVar[Sequence[str]]
     """The stages that a candidate passes."""
 
-    def __init__(self, config: Config, environment: StageEnvironment, listener: PrefectListener) -> None:
+    def __init__(self, config: Config, environment: StageEnvironment, listener: BuildListener) -> None:
         self.config = config
         self.environment = environment
         self.listener = listener
@@ -70,6 +77,8 @@ class TpiBuild(ABC, Generic[Config]):
         self._query_rows = QUERY.empty_table()
         self._candidates = pa.table({})
         self._used = np.empty(0, np.bool_)
+        self.base: BaseRows | None = None
+        """The rows of the build that this one stands on, once queries are read."""
 
     @abstractmethod
     def harvest(self) -> Selection:
@@ -89,27 +98,87 @@ class TpiBuild(ABC, Generic[Config]):
         """The harvest of finished two-speaker rows."""
         return self.rows
 
+    def get_base(self) -> BaseRows:
+        """Return the rows of the build that this one stands on."""
+        if self.base is None:
+            raise StageContractError(f"{self.config.dataset}: stands on no other build")
+        return self.base
+
+    def list_quotas(self, selection: Selection) -> list[Quota]:
+        """Return what was asked for and obtained of each label and scenario."""
+        return list_quotas(self.config.targets, self.scenarios, selection, self._with_base(self.voiced.summary()))
+
+    def report_accepted(self) -> None:
+        """Tell how many rows are finished, of those wanted."""
+        finished = (self._with_base(self.voiced.summary()), self._with_base(self.singles.summary(), 1))
+        accepted = Counter(label for part in finished for label in part["label"].to_pylist())
+        wanted = {**self.config.targets.labels, HARD_NEGATIVE_LABEL: self.config.targets.hard_negatives}
+        self.listener.on_accepted(dict(accepted), wanted)
+
     def run(self) -> TpiOutcome:
-        """Harvest, then publish what was selected."""
+        """Say what is reused and what is redone, harvest, then publish what was selected."""
         self._read_queries()
+        self.listener.on_plan(self.foresee())
         selection = self.harvest()
         runs = StageRuns([run for harvest in self.harvests for run in harvest.runs()])
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
-        content = digest_content(self.config, self.environment, runs, selection.ids)
-        record_part_use(self.environment.store, self.config.dataset, self.config.build_name, runs.runs)
+        base = self.base.describe(set(selection.ids)) if self.base is not None else None
+        content = digest_content(self.config, self.environment, runs, selection.ids, base)
+        if self.base is not None and self.base.is_all_there_is(selection, self.config):
+            content = self.base.manifest.content_digest
         manifest = find_published(self.config, self.environment, content)
+        name = manifest.build if manifest is not None else self.config.build_name
+        record_part_use(self.environment.store, self.config.dataset, name, runs.runs)
         if manifest is not None:
             self.listener.on_phase("nothing new: the published build is made of just this")
         else:
             self.listener.on_phase(f"writing {len(selection.ids)} rows")
-            quotas = list_quotas(self.config.targets, self.scenarios, selection, self.voiced.summary())
+            quotas = self.list_quotas(selection)
             self.environment.recent.clear()  # what is published is read from the store
             rows = self.arrange_rows(selection)
-            manifest = publish_tpi(self.config, self.environment, rows, runs, quotas, content, self.kind)
-        location = self.environment.store.uri_of(f"{self.config.dataset}/{self.config.build_name}")
+            described = self.base.manifest.fingerprints if self.base is not None else {}
+            manifest = publish_tpi(
+                self.config, self.environment, rows, runs, quotas, content, self.kind, base, described
+            )
+        location = self.environment.store.uri_of(f"{self.config.dataset}/{name}")
         summary = summarise(manifest, location, selection, self.waves, self.environment.call_counts())
         return BuildOutcome(location, manifest, summary)
+
+    def foresee(self, against: str | None = None) -> RebuildPlan:
+        """Return what a run would reuse and redo beside an earlier build, without a call. Nothing is written.
+
+        Args:
+            against: name or address of the build to compare with; without one, see `find_earlier_build`.
+
+        Raises:
+            BuildError: there is no such build, or it cannot be read.
+        """
+        stages = list(dict.fromkeys(stage for harvest in self.harvests for stage in harvest.stages))
+        return forecast(self.config, self.environment, self.kind, stages, self._replay, against)
+
+    def _replay(self, environment: StageEnvironment, dry: DryRun) -> bool:
+        """Make the build without a call, and return whether what would be published is there already."""
+        build = type(self)(self.config, environment, SilentListener())
+        for harvest in build.harvests:
+            harvest.stream = dry.stream
+        if self.queries.journeys:
+            build._adopt_queries(self)
+            dry.note_results([(get_stage(result.stage), before, result) for before, result in self.queries.runs()])
+        else:
+            build._read_queries()
+        selection = build.harvest()
+        runs = StageRuns([run for harvest in build.harvests for run in harvest.runs()])
+        if dry.runs_nothing:
+            base = build.base.describe(set(selection.ids)) if build.base is not None else None
+            content = digest_content(self.config, environment, runs, selection.ids, base)
+            return find_published(self.config, self.environment, content) is not None
+        return False
+
+    def _adopt_queries(self, other: TpiBuild[Config]) -> None:
+        self.queries.journeys = [*other.queries.journeys]
+        self._query_rows, self._candidates = other._query_rows, other._candidates
+        self._used, self.base = other._used.copy(), other.base
 
     def plan(self, missing: Missing, selection: Selection, accepted: pa.Table) -> npt.NDArray[np.int64]:
         """Return the candidates of the next wave, none if all are used up.
@@ -132,10 +201,7 @@ class TpiBuild(ABC, Generic[Config]):
         """Send rows through a harvest's stages."""
         size = partition_rows or self.config.partition_rows
         harvest.grow(bases, name, self.environment, self.listener, size, self.config.workers)
-        finished = (self.voiced, self.singles)
-        accepted = Counter(label for part in finished for label in part.summary()["label"].to_pylist())
-        wanted = {**self.config.targets.labels, HARD_NEGATIVE_LABEL: self.config.targets.hard_negatives}
-        self.listener.on_accepted(dict(accepted), wanted)
+        self.report_accepted()
 
     def _read_queries(self) -> None:
         self.listener.on_phase("reading queries")
@@ -154,10 +220,21 @@ class TpiBuild(ABC, Generic[Config]):
             self.environment.taxonomy,
         )
         self._used = np.zeros(len(self._candidates), np.bool_)
+        if self.config.on_top_of is not None:
+            self.listener.on_phase(f"reading the rows of {self.config.on_top_of.build}")
+            self.base = BaseRows.read(self.config.on_top_of, self.config, self.environment, rows)
+            self._used[self.base.find_candidates(self._candidates, rows)] = True
+
+    def _with_base(self, rows: pa.Table, speakers: int = 2) -> pa.Table:
+        """Return SUMMARY of finished rows after that of the base's rows with so many speakers."""
+        if self.base is None:
+            return rows
+        return pa.concat_tables([self.base.sum_up(self.base.pairs if speakers == 2 else self.base.singles), rows])
 
     def _plan_odd_rows(self, selection: Selection, accepted: pa.Table) -> npt.NDArray[np.int64]:
         chosen = set(selection.pairs)
-        columns = zip(accepted["id"].to_pylist(), accepted["scenario"].to_pylist(), strict=True)
+        rows = self._with_base(accepted)
+        columns = zip(rows["id"].to_pylist(), rows["scenario"].to_pylist(), strict=True)
         got = Counter(scenario for row_id, scenario in columns if row_id in chosen)
         return plan_odd_rows(
             self._candidates, self._used, got, self.scenarios, self.config.targets.pairs, self.config.wave_surplus
@@ -173,7 +250,7 @@ class TpiBuild(ABC, Generic[Config]):
 
 
 def run_tpi_build(
-    make: Callable[[Config, StageEnvironment, PrefectListener], TpiBuild[Config]], config: Config
+    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Any]], config: Config
 ) -> TpiOutcome:
     """Check a configuration, and make its build inside a Prefect flow.
 
@@ -181,10 +258,30 @@ def run_tpi_build(
         UserError: the configuration, an input file, a pack, an engine's set-up is wrong.
         BuildError: there is not a single row to publish, or another process is making this build.
     """
+    config = pin_builds(config)
     check_tpi_build(config)
 
     def prepare(environment: StageEnvironment) -> Callable[[PrefectListener], TpiOutcome]:
         check_opened_engines(config, environment)
+        check_same_settings(config, environment)
         return lambda listener: make(config, environment, listener).run()
 
     return run_build(config, StageJob.of(config), prepare)
+
+
+def foresee_tpi_build(
+    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Config]], config: Config, against: str | None
+) -> RebuildPlan:
+    """Return what a build would reuse and redo. No model is called, no server is needed, nothing is written.
+
+    Raises:
+        UserError: the configuration, an input file, a pack, an engine's set-up, or the build to compare with is wrong.
+    """
+    config = pin_builds(config)
+    check_tpi_settings(config)
+    environment = StageEnvironment(StageJob.of(config), keeps_calls=False)
+    try:
+        check_same_settings(config, environment)
+        return make(config, environment, SilentListener()).foresee(against)
+    finally:
+        environment.close()

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bystander.flows.bench_pack import choose_pack
 from bystander.flows.check_evaluate_tpi import describe_other_pack
 from bystander.flows.evaluation_flow import EvaluationOutcome, find_published
 from bystander.flows.listeners import BuildListener
@@ -53,10 +54,13 @@ class TpiEvaluation:
         self.config = config
         self.store = store
         self.listener = listener
-        self.pack = load_pack(config.pack)
+        source = choose_pack(config)
+        self.pack = load_pack(source)
         self.answered: dict[str, list[Journey]] = {}
         self.judged: dict[tuple[str, str], list[Journey]] = {}
-        self.raters = RaterRuns(config, store, listener, lambda engines: StageJob.of_evaluation(config, engines))
+        self.raters = RaterRuns(
+            config, store, listener, lambda engines: StageJob.of_evaluation(config, engines, source)
+        )
 
     def run(self) -> EvaluationOutcome[EvaluationScores]:
         """Collect answers and verdicts, then make figures of them and publish."""

@@ -23,5 +23,3 @@ class RowHarvest(Harvest):
     FINISHED: ClassVar[pa.Schema] = CHECKED
     UNPUBLISHED: ClassVar[tuple[str, ...]] = ("tracks.list.element.audio",)
     """The tracks come without their audio, which no published file holds: it is in the mixture."""
-    LAYERED: ClassVar[tuple[str, ...]] = ("reply", "reply_attempts", "pack", "pack_digest")
-    """Columns of a base that change with the pack's reply prompts alone."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Template
 
+from bystander.prompts.class_fields import describe_class_fields, find_class_fields
 from bystander.prompts.find_packs import MANIFEST_NAME, find_pack
 from bystander.prompts.manifest import EXAMPLES, PackManifest, TaskManifest
 from bystander.prompts.read_pack import read_pack
@@ -78,17 +79,22 @@ class LoadedPack:
         """Return the two options of a task of `TWO_OPTION_TASKS`: the one that says so, and the other."""
         return self._entry(task).answers or (YES, NO)
 
-    def task_digest(self, task: str) -> str:
-        """Return a digest over the task's template, options and reply schema, and the classes where it shows them."""
+    def describe_task(self, task: str) -> dict[str, Any]:
+        """Return what decides a task's prompts: template, reply schema, options, and of classes what they show."""
         entry = self._entry(task)
-        # How many rows a class should have is nothing that a prompt shows.
-        classes = [item.model_dump(mode="json", exclude={"share"}) for item in self.classes]
-        classes = classes if "class" in entry.variables else []
-        asked = [entry.reply_schema, list(entry.answers or ())]
+        fields = find_class_fields(self._sources[task]) if "class" in entry.variables else frozenset()
         shown = [item.model_dump(mode="json") for item in entry.examples] if EXAMPLES in entry.variables else []
-        return digest_json(
-            [task, self._sources[task], list(entry.variables), asked, classes, *([shown] if shown else [])]
-        )
+        return {
+            "template": digest_json(self._sources[task]),
+            "reply_schema": entry.reply_schema and digest_json(entry.reply_schema),
+            "answers": list(entry.answers or ()),
+            "examples": digest_json(shown) if shown else None,
+            "classes": describe_class_fields(self.classes, fields) if fields else {},
+        }
+
+    def task_digest(self, task: str) -> str:
+        """Return a digest over what decides a task's prompts."""
+        return digest_json([task, self.describe_task(task)])
 
     def source(self, task: str) -> str:
         """Return the text of a task's template."""

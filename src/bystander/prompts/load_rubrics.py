@@ -105,11 +105,18 @@ class RubricSet:
             raise PackError(f"rubrics {self._label}: task {task!r} has no pair of answers")
         return entry.answers or (YES, NO)
 
-    def task_digest(self, task: str) -> str:
-        """Return a digest over what decides this task's prompts."""
+    def describe_task(self, task: str) -> dict[str, Any]:
+        """Return what decides a task's prompts."""
         entry = self._entry(task)
-        answers = [list(entry.answers)] if entry.answers else []
-        return digest_json([task, self._sources[task], entry.reply_schema, *answers])
+        return {
+            "template": digest_json(self._sources[task]),
+            "reply_schema": entry.reply_schema and digest_json(entry.reply_schema),
+            "answers": list(entry.answers or ()),
+        }
+
+    def task_digest(self, task: str) -> str:
+        """Return a digest over what decides a task's prompts."""
+        return digest_json([task, self.describe_task(task)])
 
     def _entry(self, task: str) -> RubricTask:
         if task not in self._tasks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from bystander.schemas.field_types import DatasetName, Name, PartitionRows, Seed, Workers
 from bystander.schemas.identity import digest_json
@@ -38,6 +38,13 @@ class BuildConfig(Params):
     shard_mib: int = Field(256, ge=1, le=65_536)
     report_rows: int = Field(20, ge=0, le=10_000)
 
+    @field_validator("build")
+    @classmethod
+    def _latest_is_no_name(cls, build: str | None) -> str | None:
+        if build == "latest":
+            raise ValueError("latest stands for the latest release; choose another name")
+        return build
+
     def content_digest(self) -> str:
         """Return a digest of what decides the rows."""
         engines = {
@@ -45,7 +52,14 @@ class BuildConfig(Params):
             for role in type(self.engines).model_fields
             for engine in [getattr(self.engines, role)]
         }
-        return digest_json([self.model_dump(mode="json", exclude={*self.SPEED_ONLY, "engines"}), engines])
+        return digest_json(
+            [self.model_dump(mode="json", exclude={*self.SPEED_ONLY, *self.idle_fields, "engines"}), engines]
+        )
+
+    @property
+    def idle_fields(self) -> frozenset[str]:
+        """Fields that other fields keep from having a say."""
+        return frozenset()
 
     @property
     def build_name(self) -> str:

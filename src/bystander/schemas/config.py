@@ -48,8 +48,9 @@ class OnTopOf(Params):
     build: str = Field(min_length=1)
     """Its folder or fsspec URL, of the same store or another; `latest` as its name is the dataset's latest release."""
     rows: Literal["first", "only"] = "first"
-    """`first`: its rows keep their places and others are added until the targets are met. `only`: just its rows are
-    made again, say with another pack, and every class has as many as it gets: `targets` do not count."""
+    """`first`: its rows stay as they are and others are added until the targets are met. `only`: just its rows are
+    there again, with labels and replies of this build's pack, and every class has as many as it gets: `targets` do
+    not count."""
 
 
 class TpiConfig(BuildConfig):
@@ -72,6 +73,15 @@ class TpiConfig(BuildConfig):
     engines: EngineConfigs
     wave_surplus: float = Field(1.3, ge=1, le=100)
     """Candidates drawn for each row still missing, beyond what the measured yield asks for."""
+
+    @property
+    def repeats_rows(self) -> bool:
+        """Whether the rows are those of another build, so that none is sought."""
+        return self.on_top_of is not None and self.on_top_of.rows == "only"
+
+    @property
+    def idle_fields(self) -> frozenset[str]:
+        return frozenset({"targets", "wave_surplus", "max_waves"} if self.repeats_rows else ())
 
 
 class TpiTrainConfig(TpiConfig):

@@ -59,8 +59,8 @@ class EvaluateTpiConfig(EvaluationConfig):
     tests: tuple[TestName, ...] = TESTS
     rows: int | None = Field(None, ge=1, le=MAX_ROWS)
     """Only so many rows of each test, linked pairs first; null for all."""
-    pack: str = "reference"
-    """Whose strategy and rubrics apply: built-in name or folder."""
+    pack: str | None = None
+    """Whose strategy and rubrics apply: name or folder. Null for the pack that the bench was built with."""
     ratings: tuple[Ratings, ...] = ()
     embeddings: dict[str, str] = Field(default_factory=dict)
     """System to a `.npy` file of shape (rows, d), in the order of the bench's rows."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -24,14 +24,39 @@ class PackKind(_Frozen):
     definition: str
 
 
+class ReplyConduct(NamedTuple):
+    """What a class asks of its replies, as far as rules can tell.
+
+    It goes as text, in the variable `conduct`, to engines that read no prompts.
+
+    `must_ask`: the reply leaves the decision to the user, because it may end in nothing but a question mark.
+    """
+
+    may_mention: bool
+    must_mention: bool
+    may_take_up: bool
+    must_ask: bool
+
+    def encode(self) -> str:
+        """Return a text that `decode` reads, such as `may_mention must_mention`."""
+        return " ".join(name for name, holds in self._asdict().items() if holds)
+
+    @classmethod
+    def decode(cls, text: str) -> ReplyConduct:
+        """Return what `encode` wrote."""
+        return cls(*(name in text.split() for name in cls._fields))
+
+
 class PackClass(_Frozen):
     """A class of interruptions: when it applies and how the assistant answers.
 
     `mentions_third_party`: whether a reply of this class may refer to the remark; if not, one that does is rejected.
-    `requires_mention`: whether it must, else it is rejected. `reply_openings` and `reply_ends_with` are literal
+    `requires_mention`: whether it must, else it is rejected. `takes_up_remark`: whether a reply may use words that only
+    the remark has; without it, where it may refer to the remark. Of two classes that fit a remark equally well the one
+    that the pack names first is taken. `reply_openings` and `reply_ends_with` are literal
     beginnings and final marks of a reply that keep a small model to the policy (`guided_openings` of the reply stage).
-    `share` says how many rows of the class a build has, in proportion to the other classes', where the configuration
-    names no class of the pack in `targets.labels`.
+    `share` says how many rows of the class a build has, in proportion to the other classes', where nobody has set
+    `targets.labels` and the profile's are those of other classes.
     """
 
     key: str = Field(pattern=r"^[a-z][a-z_]*$")
@@ -39,6 +64,7 @@ class PackClass(_Frozen):
     policy: str
     mentions_third_party: bool
     requires_mention: bool = False
+    takes_up_remark: bool | None = None
     kinds: tuple[PackKind, ...] = ()
     reply_openings: tuple[str, ...] = ()
     reply_ends_with: tuple[str, ...] = (".", "!", "?")
@@ -48,7 +74,19 @@ class PackClass(_Frozen):
     def _mention_is_allowed(self) -> PackClass:
         if self.requires_mention and not self.mentions_third_party:
             raise ValueError("requires_mention: needs mentions_third_party to be true")
+        if self.takes_up_remark and not self.mentions_third_party:
+            raise ValueError("takes_up_remark: needs mentions_third_party to be true")
         return self
+
+    @property
+    def conduct(self) -> str:
+        """What can be told of a right reply without a model, as `ReplyConduct.decode` reads it."""
+        return ReplyConduct(
+            may_mention=self.mentions_third_party,
+            must_mention=self.requires_mention,
+            may_take_up=self.mentions_third_party if self.takes_up_remark is None else self.takes_up_remark,
+            must_ask=set(self.reply_ends_with) == {"?"},
+        ).encode()
 
 
 class ReplyExample(_Frozen):
@@ -85,6 +123,10 @@ class PromptPack(Protocol):
 
     def answers(self, task: str) -> tuple[str, str]:
         """Return the two options of a task of `TWO_OPTION_TASKS`: the one that says so, and the other."""
+        ...
+
+    def describe_task(self, task: str) -> Mapping[str, Any]:
+        """Return the parts of the pack that decide this task's prompts, digests for texts: JSON-ready data."""
         ...
 
     def task_digest(self, task: str) -> str:

@@ -42,12 +42,12 @@ class StageJob(Params):
         )
 
     @classmethod
-    def of_evaluation(cls, config: EvaluateTpiConfig, engines: EvaluationEngines) -> StageJob:
-        """Return the job of one system's answers, or of one judge's verdicts."""
+    def of_evaluation(cls, config: EvaluateTpiConfig, engines: EvaluationEngines, pack: str) -> StageJob:
+        """Return the job of one system's answers, or of one judge's verdicts, by the strategy of `pack`."""
         return cls(
             store=config.store,
             build_seed=config.seed,
-            pack=config.pack,
+            pack=pack,
             taxonomy=None,
             stages=config.stages,
             engines=engines,

@@ -141,8 +141,11 @@ class Stage:
     """Roles that it uses where a configuration fills them."""
     uses: tuple[str, ...] = ()
     text_tasks: tuple[str, ...] = ()
-    writes_pack: bool = False
-    """Whether the pack's own digest ends up in the rows."""
+    class_fields: tuple[str, ...] = ()
+    """Fields of the pack's classes that it looks at itself, whether or not a template shows them; of `kinds`, the keys.
+    """
+    checks_leaks: bool = False
+    """Whether it refuses texts in which the key of a class stands, and looks at nothing else of the classes."""
     uses_taxonomy: bool = False
     uses_exclusions: bool = False
     """Whether its results depend on what other builds use."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 class TextTask:
     """`variables` are the string variables of the request; `reply` the texts of the JSON reply, empty if scored.
 
+    Beside them, requests about a reply to a remark of some class have `CONDUCT`, for engines that read no prompts.
+
     With `score` the reply also has an integer `score` between these two, after the texts. `integers` are further whole
     numbers in it, bound by the stage.
     """
@@ -81,6 +83,9 @@ TASKS: tuple[TextTask, ...] = (
     WRITE_ONE_SPEAKER_REPLY,
     SCORE_AMBIGUITY,
 )
+CONDUCT = "conduct"
+"""Variable of a request that no template sees: what the class asks of a reply, as `packs.ReplyConduct` encodes it."""
+
 YES, NO = "Yes", "No"
 TWO_OPTION_TASKS: frozenset[str] = frozenset({CHECK_REALISM.name, LABEL_CLASS.name})
 """Tasks with two options, the one that says so first: Yes and No, or the pair of `answers` that the pack names."""

@@ -100,8 +100,6 @@ REPLIED = _extend(
     LABELLED,
     _text("reply"),
     pa.field("reply_attempts", pa.int32(), nullable=False),
-    _text("pack"),
-    _text("pack_digest"),
 )
 SCORED = _extend(
     REPLIED,

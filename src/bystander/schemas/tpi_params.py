@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -63,11 +64,13 @@ class LabelActionability(Params):
     """`label_actionability`: the class and kind of the interruption under the pack's criteria."""
 
     min_score: float = Field(0.0, ge=0, le=1)
-    """Rows whose label is less probable than this are rejected as `uncertain_label`."""
+    """Rows whose label is less probable than this are rejected as `uncertain_label`; of several classes that are about
+    as probable none has more than its part."""
     thresholds: dict[str, Annotated[float, Field(gt=0, lt=1)]] = Field(default_factory=dict)
     """Class key to the probability from which it is chosen, for a judge that is biased; 0.5 where none is given.
 
-    Scores are shifted in log-odds so that the threshold becomes 0.5; `min_score` is compared with the shifted score.
+    Scores are shifted in log-odds so that the threshold becomes 0.5, and are so compared among classes; `min_score` is
+    compared with what `label_actionability` makes of the shifted scores.
     """
 
 
@@ -205,6 +208,20 @@ class TpiStages(Params):
     build_hard_negatives: BuildHardNegatives = BuildHardNegatives()
 
 
+def deal_out(rows: int, shares: Mapping[str, float]) -> dict[str, int]:
+    """Return whole numbers that sum to `rows`, in proportion to `shares` (largest remainders, then keys in order).
+
+    Shares are at least 0, and one of them is above.
+    """
+    total = sum(shares.values())
+    exact = {key: rows * share / total for key, share in shares.items()}
+    dealt = {key: int(share) for key, share in exact.items()}
+    by_remainder = sorted(exact, key=lambda key: (dealt[key] - exact[key], key))
+    for key in by_remainder[: rows - sum(dealt.values())]:
+        dealt[key] += 1
+    return dealt
+
+
 class TpiTargets(Params):
     """How many rows of each label a build has, exactly; two-speaker rows are balanced over the scenarios.
 
@@ -227,13 +244,7 @@ class TpiTargets(Params):
 
     def scaled_to(self, rows: int) -> TpiTargets:
         """Return targets that sum to `rows`, in the same proportions (largest remainders)."""
-        counts = {**self.labels, "": self.hard_negatives}
-        total = sum(counts.values())
-        shares = {key: count * rows / total for key, count in counts.items()}
-        scaled = {key: int(share) for key, share in shares.items()}
-        by_remainder = sorted(shares, key=lambda key: (scaled[key] - shares[key], key))
-        for key in by_remainder[: rows - sum(scaled.values())]:
-            scaled[key] += 1
+        scaled = deal_out(rows, {**self.labels, "": self.hard_negatives})
         hard_negatives = scaled.pop("")
         return type(self)(labels=scaled, hard_negatives=hard_negatives)
 

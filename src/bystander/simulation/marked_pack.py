@@ -15,8 +15,8 @@ import yaml
 
 from bystander.prompts.find_packs import MANIFEST_NAME
 from bystander.prompts.load import LoadedPack, load_pack
-from bystander.prompts.manifest import PROMPT_VARIABLES
-from bystander.schemas.text_tasks import LABEL_KIND, SCORE_AMBIGUITY, TWO_OPTION_TASKS
+from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES
+from bystander.schemas.text_tasks import CONDUCT, LABEL_KIND, SCORE_AMBIGUITY, TWO_OPTION_TASKS
 
 MARK = "[simulated] "
 """What the line begins with; JSON follows."""
@@ -39,7 +39,8 @@ def write_marked_pack(source: str, folder: Path) -> LoadedPack:
     for item in manifest["classes"]:
         item.pop("reply_openings", None)
     for task, entry in manifest["tasks"].items():
-        entry["variables"] = sorted(PROMPT_VARIABLES[task])
+        shown = {EXAMPLES} & set(entry["variables"])
+        entry["variables"] = sorted(PROMPT_VARIABLES[task] | shown)
         entry["template"] = f"{task}.j2"
         marked = pack.source(task).rstrip() + "\n" + _make_mark(task, pack) + "\n"
         (folder / entry["template"]).write_text(marked, "utf-8")
@@ -69,6 +70,8 @@ def _make_mark(task: str, pack: LoadedPack) -> str:
         f'"{name}": {{{{ {name}.key | tojson }}}}' if name in _OBJECTS else f'"{name}": {{{{ {name} | tojson }}}}'
         for name in names
     )
+    if "class" in names:
+        values += f', "{CONDUCT}": {{{{ class.conduct | tojson }}}}'
     fields = [f'"task": {json.dumps(task)}', f'"variables": {{{values} }}']
     if task in TWO_OPTION_TASKS:
         fields.append(f'"options": {json.dumps(list(pack.answers(task)))}')

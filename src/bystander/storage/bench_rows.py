@@ -11,8 +11,9 @@ import pyarrow as pa
 from bystander.schemas.errors import BuildError, InputError, StorageError
 from bystander.schemas.evaluation import BENCH_ROW, TestName
 from bystander.storage.build_manifest import BuildManifest, read_manifest
-from bystander.storage.filesystem import Store, open_store
+from bystander.storage.filesystem import Store
 from bystander.storage.parquet_files import open_parquet
+from bystander.storage.releases import open_build
 
 _AUDIO = "audio"
 _LIGHT = [name for name in BENCH_ROW.names if name not in (_AUDIO, "test")]
@@ -51,7 +52,7 @@ def open_bench(uri: str) -> tuple[Store, BuildManifest]:
     """
     if not uri:
         raise InputError("bench: name the folder of a finished build with --bench")
-    store = open_store(uri)
+    store = open_build(uri)
     manifest = read_manifest(store)
     for shard in manifest.shards:
         try:

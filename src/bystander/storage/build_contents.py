@@ -11,16 +11,20 @@ import pyarrow as pa
 from bystander.schemas.errors import StorageError
 from bystander.schemas.exclusions import VoicePair, order_pair
 from bystander.schemas.identity import digest_json
+from bystander.schemas.tpi import FINAL
+from bystander.storage.build_checks import fill_absent
 from bystander.storage.build_manifest import (
     BuildManifest,
+    ManifestBase,
     OtherBuild,
     ShardInfo,
     VoicesDisjointBy,
     digest_rows,
     read_manifest,
 )
-from bystander.storage.filesystem import Store, open_store
+from bystander.storage.filesystem import Store
 from bystander.storage.parquet_files import open_parquet
+from bystander.storage.releases import open_build
 
 Normalise = Callable[[str, str], str]
 """From a text and its language to the form in which texts are compared."""
@@ -110,7 +114,7 @@ def read_contents(uris: Sequence[str | Store], normalise: Normalise) -> BuildCon
     """
     contents = BuildContents(normalise)
     for uri in uris:
-        store = uri if isinstance(uri, Store) else open_store(uri)
+        store = uri if isinstance(uri, Store) else open_build(uri)
         manifest = read_manifest(store)
         contents.builds.append(describe_build(store, manifest))
         for _, row in read_row_contents(store, manifest, normalise):
@@ -136,8 +140,26 @@ def read_row_contents(
             yield shard, RowContents.of(row, normalise)
 
 
+def read_final_rows(store: Store, manifest: BuildManifest) -> Iterator[tuple[ShardInfo, pa.Table]]:
+    """Yield the whole rows of a TPI build as FINAL tables, a row group at a time, with the shard that they are in.
+
+    Nullable columns that came after the build was made are full of nulls.
+
+    Raises:
+        StorageError: a shard cannot be read, or its rows are of another kind.
+    """
+    always = [column.name for column in FINAL if not column.nullable]
+    optional = [name for name in FINAL.names if name not in always]
+    for shard, batch in read_columns(store, manifest, always, optional):
+        try:
+            rows = pa.Table.from_batches([fill_absent(batch, FINAL)]).cast(FINAL)
+        except (pa.ArrowException, ValueError) as exc:
+            raise StorageError(f"{store.uri}: its rows are not those of a TPI build ({exc})") from exc
+        yield shard, rows
+
+
 def read_columns(
-    store: Store, manifest: BuildManifest, columns: Sequence[str], optional: Sequence[str] = ()
+    store: Store, manifest: ManifestBase, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[tuple[ShardInfo, pa.RecordBatch]]:
     """Yield some columns of a build's rows, a row group at a time, with the shard that they are in.
 

@@ -171,6 +171,21 @@ class OtherBuild(_Section):
     rows_digest: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
+class BaseInfo(OtherBuild):
+    """The build that this one stands on: what was taken of it, and how many of its rows are here again."""
+
+    rows: Literal["first", "only"]
+    """`first`: its rows as they are, and more. `only`: its requests, texts, voices and audio with other labels and
+    replies."""
+    rows_there: int = Field(ge=0)
+    rows_here: int = Field(ge=0)
+
+    @property
+    def sentence(self) -> str:
+        """Say in one sentence how much of it is here."""
+        return f"{self.rows_here} of the {self.rows_there} rows of {self.dataset}/{self.build} are here again."
+
+
 class PartsInfo(_Section):
     """The build that parts were cut from, the share of its rows that each aimed at, and the seed of ties."""
 
@@ -201,6 +216,8 @@ class ManifestBase(_Section):
     before it was written down have none."""
     shards: tuple[ShardInfo, ...]
     rejects: tuple[FileInfo, ...] = ()
+    rejects_left_out: bool = False
+    """Whether it was published without the files of its rejects; `stages` say how many rows were rejected, and why."""
 
 
 _Manifest = TypeVar("_Manifest", bound=ManifestBase)
@@ -217,6 +234,8 @@ class BuildManifest(ManifestBase):
     """Builds with which it shares no query, no text, and no pair of voices or no voice (see `voices_disjoint_by`)."""
     voices_disjoint_by: VoicesDisjointBy = "pair"
     """Whether it shares no pair of voices with other builds, or no voice: no speaker occurs in both."""
+    on_top_of: BaseInfo | None = None
+    """The build that it stands on."""
     parts_of: PartsInfo | None = None
     """How it was cut from another build."""
     counts: RowCounts

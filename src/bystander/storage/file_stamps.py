@@ -51,6 +51,11 @@ def _read_stamps(store: Store, dataset: str, build: str) -> dict[str, list[str]]
     return stamps if isinstance(stamps, dict) else {}
 
 
+def forget_stamps(store: Store, dataset: str, build: str) -> None:
+    """Have all files of a build read the next time that it is asked whether they are whole."""
+    store.remove(stamps_path(store, dataset, build))
+
+
 def stamps_path(store: Store, dataset: str, build: str) -> str:
     """Return where the stamps of a build lie."""
     return store.path(STAMPS_FOLDER, dataset, f"{build}.json")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from bystander.schemas.errors import StorageError
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.filesystem import Store
-from bystander.storage.parts import Partition
+from bystander.storage.parts import Partition, PartRef
 from bystander.storage.stage_results import STAGES_FOLDER, StageResult
 
 BASES_FOLDER = "cache/bases"
@@ -31,14 +31,38 @@ class PartUse:
         return PartUse(self.results | other.results, self.bases | other.bases)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedJourney:
+    """The way of one partition in a finished build: what it started with, and the stages with their results."""
+
+    base: PartRef
+    steps: tuple[tuple[str, str], ...]
+    """Stage and fingerprint of its result, in order."""
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return tuple(stage for stage, _ in self.steps)
+
+
 def record_part_use(store: Store, dataset: str, build: str, runs: Iterable[tuple[Partition, StageResult]]) -> None:
-    """Write down what a build's stage runs read and made. To be called before the build is published."""
+    """Write down what a build's stage runs read and made. To be called before the build is published.
+
+    The runs of a partition come one after another, as `Harvest.runs` has them.
+    """
     results: set[str] = set()
     bases: set[str] = set()
+    journeys: list[tuple[PartRef, list[tuple[str, str]]]] = []
     for before, result in runs:
         results.add(f"{STAGES_FOLDER}/{result.stage}/{result.fingerprint}")
         bases.update(ref.path for ref in (before.base, *before.layers) if ref.path.startswith(f"{BASES_FOLDER}/"))
-    record = {"results": sorted(results), "bases": sorted(bases)}
+        if not before.layers:
+            journeys.append((before.base, []))
+        journeys[-1][1].append((result.stage, result.fingerprint))
+    record = {
+        "results": sorted(results),
+        "bases": sorted(bases),
+        "journeys": [{"base": asdict(base), "steps": steps} for base, steps in journeys],
+    }
     store.write_bytes(record_path(store, dataset, build), json.dumps(record).encode())
 
 
@@ -49,6 +73,18 @@ def read_part_use(store: Store, dataset: str, build: str) -> PartUse | None:
         return PartUse(frozenset(record["results"]), frozenset(record["bases"]))
     except (StorageError, ValueError, KeyError, TypeError):
         return None
+
+
+def read_journeys(store: Store, dataset: str, build: str) -> list[RecordedJourney]:
+    """Return the ways of a build's partitions; none where they were not recorded or cannot be read."""
+    try:
+        record = json.loads(store.read_bytes(record_path(store, dataset, build)))
+        return [
+            RecordedJourney(PartRef(**journey["base"]), tuple((stage, made) for stage, made in journey["steps"]))
+            for journey in record["journeys"]
+        ]
+    except (StorageError, ValueError, KeyError, TypeError):
+        return []
 
 
 def record_path(store: Store, dataset: str, build: str) -> str:

@@ -2,8 +2,8 @@
 
 A partition starts as one base part. Each stage adds a layer that holds only what it changed: which rows went on, and
 the columns that are new or differ. Parts are a cache: they are not flushed to the disk, and every read checks what it
-reads. So audio is written once however many stages follow, and a stage whose used
-columns stem from unchanged layers need not run again when another column, say the reply, is rewritten.
+reads. So audio is written once however many stages follow. A part knows the digest of each of its columns: a stage
+need not run again when only columns that it does not use were rewritten, nor when its own come out as they were.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ AT = "__at__"
 """Column of a layer: positions of its rows in the table that the layer lies on."""
 
 _COLUMNS_KEY = b"bystander.columns"
+_DIGESTS_KEY = b"bystander.digests"
+_DIGEST_ROWS = 64  # serialised at once: audio is not to be held twice
 _BATCH_ROWS = 8
 
 
@@ -65,6 +67,7 @@ class Partition:
 
 def write_part(store: Store, path: str, table: pa.Table, recent: RecentParts | None = None) -> PartRef:
     """Write a table as one Parquet file, whole or not at all, and hand it to `recent`."""
+    table = _note_digests(table)
     with store.open_write(path, durable=False) as file:
         sink = HashingSink(file)
         _encode(table, sink)
@@ -76,6 +79,7 @@ def write_part(store: Store, path: str, table: pa.Table, recent: RecentParts | N
 
 def write_part_by_content(store: Store, folder: str, table: pa.Table, recent: RecentParts | None = None) -> PartRef:
     """Write a table under the checksum of its content, so that equal tables share a file and others never meet."""
+    table = _note_digests(table)
     buffer = io.BytesIO()
     _encode(table, buffer)
     data = buffer.getvalue()
@@ -86,6 +90,21 @@ def write_part_by_content(store: Store, folder: str, table: pa.Table, recent: Re
     if recent is not None:
         recent.keep(ref, table)
     return ref
+
+
+def _note_digests(table: pa.Table) -> pa.Table:
+    """Return the table with the digest of each column in its metadata."""
+    digests = {name: _digest_column(table[name]) for name in table.schema.names}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _DIGESTS_KEY: json.dumps(digests).encode()})
+
+
+def _digest_column(column: pa.ChunkedArray) -> str:
+    """Return a digest of a column's type and values. Equal values may differ in it if they are laid out otherwise."""
+    whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    digest = hashlib.sha256(str(column.type).encode())
+    for batch in pa.table([whole], [""]).to_batches(max_chunksize=_DIGEST_ROWS):
+        digest.update(batch.serialize())
+    return digest.hexdigest()
 
 
 def _encode(table: pa.Table, sink: io.IOBase) -> None:
@@ -187,17 +206,17 @@ def read_partition_columns(
 
 
 def trace_columns(store: Store, partition: Partition, columns: Iterable[str], recent: RecentParts | None = None) -> str:
-    """Return a digest of where columns come from: the layer that gave each, and the rows that are left of it.
+    """Return a digest of columns: of the values that the layer gave which wrote each, and of the rows that are left.
 
     Equal digests mean equal values in these columns, though other columns may differ.
     """
     wanted = sorted(set(columns))
-    names, rows = _read_header(store, partition.base, recent)
-    providers = {name: (partition.base.sha256, list(range(rows))) for name in names}
+    digests, rows = _read_header(store, partition.base, recent)
+    providers = {name: (digest, list(range(rows))) for name, digest in digests.items()}
     for ref in partition.layers:
-        names, at, given = _read_layer_header(store, ref, recent)
+        names, at, given = read_layer_header(store, ref, recent)
         providers = {
-            name: (ref.sha256, list(range(len(at))))
+            name: (given[name], list(range(len(at))))
             if name in given
             else (providers[name][0], [providers[name][1][i] for i in at])
             for name in names
@@ -218,16 +237,23 @@ def _read_some(
         return fill_leaves(part.read(columns=leaves, use_threads=False).select(wanted.names), wanted)
 
 
-def _read_header(store: Store, ref: PartRef, recent: RecentParts | None) -> tuple[list[str], int]:
+def _read_header(store: Store, ref: PartRef, recent: RecentParts | None) -> tuple[dict[str, str], int]:
+    """Return the digest of each column of a part, and its number of rows."""
     known = recent.find(store, ref) if recent is not None else None
     if known is not None:
-        return known.schema.names, len(known)
+        return _read_digests(known.schema, ref), len(known)
     with _open_part(store, ref) as part:
-        return part.schema_arrow.names, part.metadata.num_rows
+        return _read_digests(part.schema_arrow, ref), part.metadata.num_rows
 
 
-def _read_layer_header(store: Store, ref: PartRef, recent: RecentParts | None) -> tuple[list[str], list[int], set[str]]:
-    """Return a layer's resulting column names, its positions, and the columns that it gives. Reads no other data."""
+def read_layer_header(
+    store: Store, ref: PartRef, recent: RecentParts | None = None
+) -> tuple[list[str], list[int], dict[str, str]]:
+    """Return a layer's resulting column names, its positions, and the digests of the columns that it gives.
+
+    Raises:
+        CorruptPartError: it is missing, of another size, or damaged in what is read.
+    """
     known = recent.find(store, ref) if recent is not None else None
     if known is not None:
         schema, at = known.schema, known[AT].to_pylist()
@@ -235,7 +261,13 @@ def _read_layer_header(store: Store, ref: PartRef, recent: RecentParts | None) -
         with _open_part(store, ref) as part:
             schema = part.schema_arrow
             at = part.read(columns=[AT], use_threads=False)[AT].to_pylist()
-    return json.loads(schema.metadata[_COLUMNS_KEY]), at, set(schema.names)
+    return json.loads(schema.metadata[_COLUMNS_KEY]), at, _read_digests(schema, ref)
+
+
+def _read_digests(schema: pa.Schema, ref: PartRef) -> dict[str, str]:
+    """Return the digest of each column; that of the whole part, where they were not written down."""
+    noted = json.loads((schema.metadata or {}).get(_DIGESTS_KEY, b"{}"))
+    return {name: noted.get(name, ref.sha256) for name in schema.names}
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from bystander.schemas.errors import BuildError, StorageError
@@ -14,9 +15,18 @@ _Manifest = TypeVar("_Manifest", bound=ManifestBase)
 
 
 def find_published_build(
+    store: Store, dataset: str, builds: Iterable[str], model: type[_Manifest], content_digest: str
+) -> _Manifest | None:
+    """Return the manifest of the first of some builds that is made from the same content and whole, if there is one."""
+    for build in builds:
+        if (manifest := _read_whole(store, dataset, build, model, content_digest)) is not None:
+            return manifest
+    return None
+
+
+def _read_whole(
     store: Store, dataset: str, build: str, model: type[_Manifest], content_digest: str
 ) -> _Manifest | None:
-    """Return the manifest of a build if it was made from the same content and its files are as it says."""
     folder = store.child(dataset, build)
     try:
         manifest = read_manifest_as(model, folder)

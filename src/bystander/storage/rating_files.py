@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from bystander.schemas.errors import InputError, StorageError
+from bystander.schemas.errors import InputError
 from bystander.schemas.evaluate_config import Ratings
 from bystander.schemas.evaluation import METRICS, MetricName
-from bystander.storage.filesystem import open_file
-from bystander.storage.query_records import BadRecord, read_csv, read_json_lines
+from bystander.storage.query_records import BadRecord
+from bystander.storage.record_files import read_records
 
 _SCALES: Mapping[MetricName, tuple[float, float]] = {"rsf": (0, 1), "oh": (1, 5)}
-_FORMATS = (".jsonl", ".csv", ".parquet")
 
 Scores = dict[tuple[str, MetricName], dict[str, float]]
 """By system and metric: row id to score."""
@@ -34,7 +29,7 @@ def read_ratings(ratings: Ratings) -> Scores:
     scores: Scores = {}
     where = f"ratings {ratings.path}"
     empty = True
-    for number, record in _read_records(ratings.path, where):
+    for number, record in read_records(ratings.path, "ratings"):
         empty = False
         row = f"{where}: row {number}"
         if not isinstance(record, Mapping):
@@ -71,26 +66,3 @@ def _read_score(value: Any, metric: MetricName, row: str) -> float | None:
     if not lowest <= score <= highest:
         raise InputError(f"{row}: {metric} is {value!r}; give a number from {lowest} to {highest}, or leave it empty")
     return score
-
-
-def _read_records(path: str, where: str) -> Iterator[tuple[int, Any]]:
-    ending = f".{path.lower().rsplit('.', 1)[-1]}"
-    if ending not in _FORMATS:
-        raise InputError(f"{where}: unknown format; known are {', '.join(_FORMATS)}")
-    try:
-        store, name = open_file(path)
-        data = store.read_bytes(name)
-    except StorageError as exc:
-        raise InputError(f"ratings {exc}") from exc
-    if ending == ".parquet":
-        try:
-            table = pq.read_table(io.BytesIO(data))
-        except (pa.ArrowException, OSError) as exc:
-            raise InputError(f"{where}: cannot be read as Parquet ({str(exc).splitlines()[0]})") from exc
-        yield from enumerate(table.to_pylist(), start=1)
-        return
-    stream = io.BytesIO(data)
-    try:
-        yield from (read_csv if ending == ".csv" else read_json_lines)(stream, path)
-    except InputError as exc:
-        raise InputError(str(exc).replace("query file", "ratings", 1)) from exc

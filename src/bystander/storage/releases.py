@@ -7,6 +7,8 @@ for the build that it names.
 
 from __future__ import annotations
 
+import os
+
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bystander.schemas.errors import BuildError, MissingFileError
@@ -27,6 +29,8 @@ class Release(BaseModel):
     """That of its manifest."""
     previous: str | None = None
     """The release before it."""
+    withdrawn: tuple[str, ...] = ()
+    """Builds that were released and taken back: what is made of just the same is not released again by itself."""
 
 
 def read_latest(store: Store, dataset: str) -> Release | None:
@@ -46,17 +50,29 @@ def read_latest(store: Store, dataset: str) -> Release | None:
         ) from exc
 
 
-def move_latest(store: Store, dataset: str, build: str, content_digest: str) -> Release:
-    """Point a dataset's `latest` to a build, which the caller has verified, and return what it says now."""
+def move_latest(store: Store, dataset: str, build: str, content_digest: str, withdraw: bool = False) -> Release:
+    """Point a dataset's `latest` to a build, which the caller has verified, and return what it says now.
+
+    With `withdraw`, the release that it pointed to counts as taken back.
+    """
     before = read_latest(store, dataset)
+    withdrawn = set(before.withdrawn if before is not None else ())
     previous = before.build if before is not None and before.build != build else before and before.previous
-    release = Release(build=build, content_digest=content_digest, previous=previous)
+    if withdraw and before is not None and before.build != build:
+        withdrawn.add(before.build)
+        previous = None
+    release = Release(
+        build=build,
+        content_digest=content_digest,
+        previous=None if previous == build else previous,
+        withdrawn=tuple(sorted(withdrawn - {build})),
+    )
     store.write_bytes(store.path(dataset, POINTER_NAME), release.model_dump_json(indent=2).encode() + b"\n")
     return release
 
 
-def open_build(address: str) -> Store:
-    """Open the folder of a build; `latest` as its name is followed to the release that it stands for.
+def pin_build(address: str) -> str:
+    """Return the address of a build, that of the release in place of `latest`.
 
     Raises:
         BuildError: it is `latest`, and nothing was released yet, or the pointer is damaged.
@@ -64,9 +80,18 @@ def open_build(address: str) -> Store:
     """
     parent, _, name = address.rstrip("/").rpartition("/")
     if name != LATEST:
-        return open_store(address)
-    dataset = open_store(parent or ".")
-    release = read_latest(dataset, "")
+        return address
+    release = read_latest(open_store(parent or "."), "")
     if release is None:
         raise BuildError(f"{address}: nothing was released there yet; name a build, or release one first")
-    return dataset.child(release.build)
+    return f"{parent}/{release.build}" if parent else release.build
+
+
+def open_build(address: str | os.PathLike[str]) -> Store:
+    """Open the folder of a build; `latest` as its name is followed to the release that it stands for.
+
+    Raises:
+        BuildError: it is `latest`, and nothing was released yet, or the pointer is damaged.
+        InputError: the address cannot be opened.
+    """
+    return open_store(pin_build(os.fspath(address)))

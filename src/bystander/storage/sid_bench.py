@@ -18,6 +18,7 @@ from bystander.schemas.sid_evaluation import SidCase, SidExample
 from bystander.storage.build_manifest import MANIFEST_NAME, ShardInfo
 from bystander.storage.filesystem import Store, open_file, open_store
 from bystander.storage.parquet_files import open_parquet
+from bystander.storage.releases import open_build
 from bystander.storage.sid_jsonl import ENDINGS, read_references
 from bystander.storage.sid_manifest import read_sid_manifest
 from bystander.storage.table_batches import cut_evenly
@@ -124,7 +125,7 @@ def is_references(uri: str) -> bool:
     """Return whether a path names published references: a JSONL file, or a folder of them that is no build."""
     if uri.lower().endswith(ENDINGS):
         return True
-    store = open_store(uri)
+    store = open_build(uri)
     return not store.exists(MANIFEST_NAME) and any(
         "/" not in name and name.lower().endswith(ENDINGS) for name in store.list()
     )
@@ -144,7 +145,7 @@ def read_sid_bench(uri: str) -> SidBench:
         return SidBench(
             uri, "references", posixpath.basename(uri.rstrip("/")), found.digest, found.cases, found.doubled
         )
-    store = open_store(uri)
+    store = open_build(uri)
     if not store.exists(MANIFEST_NAME):
         raise BuildError(f"bench {uri}: has neither a {MANIFEST_NAME} of a build nor JSONL files of references")
     manifest = read_sid_manifest(store)

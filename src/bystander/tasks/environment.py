@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import os
 import threading
 import time
@@ -30,6 +31,7 @@ from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recent_parts import RecentParts
+from bystander.storage.scratch_store import ScratchStore
 from bystander.storage.voice_bank import open_voice_bank
 from bystander.tasks.engine_use import EngineUse, UseLedger
 from bystander.tasks.engines.cached import CachedCandidate, CachedRecogniser, CachedSpeechEngine, CachedTextEngine
@@ -67,8 +69,10 @@ _INSTANT = frozenset(
 class StageEnvironment:
     """Opened resources of a job. Engines open at first use, once, and are shared by all threads."""
 
-    def __init__(self, job: StageJob) -> None:
+    def __init__(self, job: StageJob, keeps_calls: bool = True) -> None:
+        """Without `keeps_calls` the store's call cache is neither read nor made: for a plan, which makes no call."""
         self.job = job
+        self._keeps_calls = keeps_calls
         self.store: Store = open_store(job.store)
         self.pack: PromptPack = load_rubrics(job.rubrics) if job.rubrics else load_pack(job.pack)
         self.taxonomy: Taxonomy = load_taxonomy(job.taxonomy)
@@ -77,11 +81,22 @@ class StageEnvironment:
         self.recent = RecentParts()
         self.assert_alone: Callable[[], None] = lambda: None
         """Raises where another process has meanwhile taken over the build; set by the flow that holds its lock."""
+        self.also_published: tuple[str, ...] = ()
+        """Builds of the dataset that may stand in for the one that is made, where they are made of just the same."""
         self._engines: dict[EngineRole, Any] = {}
         self._contents: BuildContents | None = None
         self._lock = threading.RLock()
         self._cache: SqliteCallCache | None = None
         self._uses = UseLedger()
+
+    def over_scratch(self) -> StageEnvironment:
+        """Return this environment over a store that can be written to without a trace, for a plan.
+
+        It shares engines and descriptions with this one, which is to be closed, not the other.
+        """
+        other = copy.copy(self)
+        other.store, other.recent = ScratchStore(self.store), RecentParts()
+        return other
 
     def params_of(self, stage: Stage) -> Params:
         """Return a stage's settings."""
@@ -241,7 +256,7 @@ class StageEnvironment:
 
     def _remember(self, cached: Callable[[Any, CallCache], Any], engine: Any, kind: str) -> Any:
         """Return the engine behind the call cache, unless it is faster than the cache."""
-        return engine if kind in _INSTANT else cached(engine, self._open_cache())
+        return engine if kind in _INSTANT or not self._keeps_calls else cached(engine, self._open_cache())
 
     def _open_cache(self) -> SqliteCallCache:
         if self._cache is None:

@@ -10,8 +10,8 @@ from bystander.schemas.errors import InputError
 from bystander.schemas.plan import BuildMeasures, PlanAssumptions, PlanReport, load_assumptions
 from bystander.schemas.taxonomy import load_taxonomy
 from bystander.storage.build_measures import measure_build
-from bystander.storage.filesystem import open_store
 from bystander.storage.query_files import read_queries
+from bystander.storage.releases import open_build
 from bystander.tasks.plan_costs import (
     Resources,
     add_gpu_hours,
@@ -53,7 +53,7 @@ def plan_build(config: TpiConfig, measured_in: str | None, given: Resources) -> 
     measures, texts = assumptions.measures, list_example_texts(taxonomy)
     if measured_in is not None:
         floor = config.stages.build_hard_negatives.min_ambiguity
-        measures, texts = measure_build(open_store(measured_in), floor)
+        measures, texts = measure_build(open_build(measured_in), floor)
     builds = simulate_builds(config, measures, [scenario.key for scenario in scenarios])
     requests, requests_there = _sample_requests(config)
     prompts = measure_prompts(pack, taxonomy, scenarios, requests, texts[:_SAMPLE_TEXTS])
@@ -169,6 +169,11 @@ def _list_warnings(
 ) -> Iterator[str]:
     if differing := _list_other_engines(config, measures):
         yield f"the yields, {measures.source}, are those of other engines ({'; '.join(differing)})"
+    if measures.labels and not set(measures.labels) & set(config.targets.labels):
+        yield (
+            f"the yields, {measures.source}, are those of a pack with other classes "
+            f"({', '.join(sorted(measures.labels))}): {', '.join(config.targets.labels)} are taken for equally frequent"
+        )
     if report.requests.expected > report.requests_there:
         source = config.queries.path or "the starter set"
         yield (

@@ -74,8 +74,10 @@ def digest_sid_content(
 
 
 def find_published_sid(config: SidConfig, environment: StageEnvironment, content_digest: str) -> SidManifest | None:
-    """Return the manifest of the build if it was published from the same content and its files are what it says."""
-    return find_published_build(environment.store, config.dataset, config.build_name, SidManifest, content_digest)
+    """Return the manifest of the build, or of one that may stand in for it, if it was published from the same content
+    and its files are what it says."""
+    builds = (config.build_name, *environment.also_published)
+    return find_published_build(environment.store, config.dataset, builds, SidManifest, content_digest)
 
 
 def publish_sid(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from bystander.schemas.identity import digest_json
 from bystander.schemas.tpi import CHECKED, FINAL
 from bystander.storage.build_contents import COLUMNS, RowContents
 from bystander.storage.build_manifest import (
+    BaseInfo,
     BuildKind,
     BuildManifest,
     EngineInfo,
@@ -64,18 +66,30 @@ class TpiRows:
     """Selected hard negatives whose two-speaker row is not."""
 
 
-def digest_content(config: TpiConfig, environment: StageEnvironment, runs: StageRuns, ids: Sequence[str]) -> str:
-    """Return a digest of all that a build's files are made from: settings, engines, stage results, selection, code."""
+def digest_content(
+    config: TpiConfig,
+    environment: StageEnvironment,
+    runs: StageRuns,
+    ids: Sequence[str],
+    on_top_of: BaseInfo | None = None,
+) -> str:
+    """Return a digest of all that a build's files are made from: settings, engines, stage results, selection, code.
+
+    Of the build that it stands on, the rows count, wherever they lie.
+    """
     engines = {role: environment.engine(role).identity.describe() for role in BUILD_ROLES}
     texts = [environment.pack.digest, environment.taxonomy.digest(), environment.other_builds.digest]
     versions = [get_code_version(), list_package_versions(), FINAL.names]
     settings = [config.content_digest(), config.report_rows, engines, texts]
-    return digest_json([settings, runs.digest(), sorted(ids), versions])
+    base = [on_top_of.rows_digest] if on_top_of is not None else []
+    return digest_json([settings, runs.digest(), sorted(ids), versions, *base])
 
 
 def find_published(config: TpiConfig, environment: StageEnvironment, content_digest: str) -> BuildManifest | None:
-    """Return the manifest of the build if it was published from the same content and its files are what it says."""
-    return find_published_build(environment.store, config.dataset, config.build_name, BuildManifest, content_digest)
+    """Return the manifest of the build, or of one that may stand in for it, if it was published from the same content
+    and its files are what it says."""
+    builds = (config.build_name, *environment.also_published)
+    return find_published_build(environment.store, config.dataset, builds, BuildManifest, content_digest)
 
 
 def publish_tpi(
@@ -86,8 +100,12 @@ def publish_tpi(
     quotas: Sequence[Quota],
     content_digest: str,
     kind: BuildKind,
+    on_top_of: BaseInfo | None = None,
+    base_fingerprints: Mapping[str, dict[str, Any]] | None = None,
 ) -> BuildManifest:
     """Write a build's folder and return its manifest, which is written last: without one the build is unfinished.
+
+    `base_fingerprints` are those of the build that it stands on: they hold for stages that were not run here.
 
     Raises:
         CorruptPartError: a part that is to be published is damaged; nothing new is published then.
@@ -109,7 +127,7 @@ def publish_tpi(
             store, "data", split, FINAL, sampling_rate=sampling_rate, shard_mib=config.shard_mib
         ) as writer:
             for batch in batches:
-                final = finalise_rows(batch, split, config.seed, described, rows.twins, rows.lone)
+                final = finalise_rows(batch, split, config.seed, described, environment.pack, rows.twins, rows.lone)
                 _assert_disjoint(final, environment, config.stages.choose_voices.hold_out_by)
                 counter.add(final)
                 writer.write(final)
@@ -138,10 +156,11 @@ def publish_tpi(
         models=environment.list_model_files(),
         sampling_rate=sampling_rate,
         stages=tuple(stages),
-        fingerprints=describe_stages(runs.names(), environment),
+        fingerprints={**(base_fingerprints or {}), **describe_stages(runs.names(), environment)},
         quotas=tuple(quotas),
         disjoint_from=tuple(environment.other_builds.builds),
         voices_disjoint_by=config.stages.choose_voices.hold_out_by,
+        on_top_of=on_top_of,
         counts=counter.finish(),
         shards=tuple(shards),
         rejects=tuple(rejects),

@@ -38,6 +38,8 @@ def write_report(
         ("code", manifest.code_version),
         *((f"disjoint from {other.dataset}/{other.build}", other.uri) for other in manifest.disjoint_from),
     ]
+    if manifest.on_top_of is not None:
+        facts.append(("on top of", f"{manifest.on_top_of.uri}: {manifest.on_top_of.sentence}"))
     if manifest.parts_of is not None:
         facts.append(("cut from", manifest.parts_of.of.uri))
     data = ReportData(

@@ -30,6 +30,17 @@ def find_finished(stage: Stage, partition: Partition, environment: StageEnvironm
     return find_result_of_input(environment.store, stage.name, key)
 
 
+def find_equal(stage: Stage, partition: Partition, environment: StageEnvironment) -> StageResult | None:
+    """Return the stored result of an unchanged stage over a partition whose columns that it uses have not changed.
+
+    Unlike `find_finished`, it reads which rows each stage before kept.
+
+    Raises:
+        CorruptPartError: a part of the partition is lost or damaged.
+    """
+    return find_result(environment.store, stage.name, _fingerprint(stage, partition, environment))
+
+
 def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironment) -> StageResult:
     """Run a stage over a partition, or return what it made of the same rows before.
 
@@ -44,7 +55,7 @@ def execute_stage(stage: Stage, partition: Partition, environment: StageEnvironm
     result = find_result_of_input(store, stage.name, input_digest)
     if result is not None:
         return result
-    fingerprint = digest_json([described, trace_columns(store, partition, stage.needed, environment.recent)])
+    fingerprint = _fingerprint(stage, partition, environment)
     result = find_result(store, stage.name, fingerprint)
     if result is None:
         rows = read_partition_columns(store, partition, stage.needed, recent=environment.recent)
@@ -120,6 +131,11 @@ def run_stage(
     """
     with borrow_environment(job, str(flow_run.id)) as environment:
         return report_stage(get_stage(stage_name), partition, environment)
+
+
+def _fingerprint(stage: Stage, partition: Partition, environment: StageEnvironment) -> str:
+    columns = trace_columns(environment.store, partition, stage.needed, environment.recent)
+    return digest_json([describe_once(stage, environment), columns])
 
 
 def _digest_input(described: dict[str, Any], partition: Partition) -> str:

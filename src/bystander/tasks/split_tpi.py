@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from bystander.schemas.errors import BuildError, ConfigError, StorageError
+from bystander.schemas.errors import BuildError, ConfigError
 from bystander.schemas.field_types import MAX_SEED, NAME, NAME_IN_WORDS
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
 from bystander.schemas.tpi import FINAL
-from bystander.storage.build_checks import fill_absent
-from bystander.storage.build_contents import COLUMNS, RowContents, describe_build, read_columns
+from bystander.storage.build_contents import COLUMNS, RowContents, describe_build, read_columns, read_final_rows
 from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import (
     BuildManifest,
@@ -32,6 +31,7 @@ from bystander.storage.build_manifest import (
 from bystander.storage.dataset_card import write_card
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.part_use import record_part_use
+from bystander.storage.releases import LATEST, open_build
 from bystander.storage.shards import ShardWriter, write_table
 from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.report_tpi import write_report
@@ -64,10 +64,10 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
         ConfigError: the name is none that a folder can have, or the seed is out of range.
         StorageError: a file cannot be read or written.
     """
-    source = open_store(build)
+    source = open_build(build)
     manifest = read_manifest(source)
-    if not re.fullmatch(NAME, name):
-        raise ConfigError(f"--name {name[:40]!r}: use {NAME_IN_WORDS}")
+    if not re.fullmatch(NAME, name) or name == LATEST:
+        raise ConfigError(f"--name {name[:40]!r}: use {NAME_IN_WORDS}, other than {LATEST}")
     if not 0 <= seed <= MAX_SEED:
         raise ConfigError(f"--seed {seed}: must be from 0 to {MAX_SEED}")
     store = open_store(out)
@@ -93,6 +93,7 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
                     StageCounts(stage=STEP, rows_in=len(assigned) + dropped.rows, kept=len(assigned), reasons=reasons),
                 ),
                 "quotas": (),
+                "on_top_of": None,
                 "parts_of": made_from,
                 "counts": counter.finish(),
                 "shards": tuple(shards),
@@ -176,12 +177,7 @@ def _write_dropped(source: Store, manifest: BuildManifest, target: Store, assign
 def _read_placed(
     source: Store, manifest: BuildManifest, assigned: Mapping[str, str]
 ) -> Iterator[tuple[pa.Table, list[str | None]]]:
-    always = [column.name for column in FINAL if not column.nullable]
-    for _, batch in read_columns(source, manifest, always, [name for name in FINAL.names if name not in always]):
-        try:
-            rows = pa.Table.from_batches([fill_absent(batch, FINAL)]).cast(FINAL)
-        except (pa.ArrowException, ValueError) as exc:
-            raise StorageError(f"{source.uri}: its rows are not those of a TPI build ({exc})") from exc
+    for _, rows in read_final_rows(source, manifest):
         yield rows, [assigned.get(row_id) for row_id in rows["id"].to_pylist()]
 
 

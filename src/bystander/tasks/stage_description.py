@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.identity import digest_json
+from bystander.schemas.packs import PackClass
 from bystander.schemas.stages import Stage
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import get_stage
+from bystander.tasks.stages.text_rules import is_telling
 
 
 def describe_stage(stage: Stage, environment: StageEnvironment) -> dict[str, Any]:
@@ -28,12 +30,8 @@ def describe_stage(stage: Stage, environment: StageEnvironment) -> dict[str, Any
         "params": params.model_dump(mode="json"),
         "files": [[name, _hash_file(path)] for name, path in stage.list_files(params)] if stage.list_files else [],
         "engines": {role: engine.identity.describe() for role, engine in environment.engines_of(stage).items()},
-        "prompts": {task: environment.pack.task_digest(task) for task in stage.text_tasks},
-        # Stages look at the classes' keys whether or not a template shows them: no text may leak one.
-        "classes": [[item.key, [kind.key for kind in item.kinds]] for item in environment.pack.classes]
-        if stage.text_tasks
-        else [],
-        "pack": environment.pack.digest if stage.writes_pack else None,
+        "prompts": {task: environment.pack.describe_task(task) for task in stage.text_tasks},
+        "classes": _describe_classes(environment.pack.classes, stage),
         "taxonomy": environment.taxonomy.digest() if stage.uses_taxonomy else None,
         "exclusions": environment.exclusions_of(stage).digest,
     }
@@ -57,6 +55,20 @@ def digest_parts(described: Mapping[str, Any]) -> dict[str, str]:
     parts = {name: value for name, value in described.items() if name != "engines"}
     parts.update({f"the engine of role {role}": identity for role, identity in described.get("engines", {}).items()})
     return {name: digest_json(value) for name, value in parts.items()}
+
+
+def _describe_classes(classes: Sequence[PackClass], stage: Stage) -> list[dict[str, Any]]:
+    if stage.class_fields:
+        return [_describe_class(item, stage.class_fields) for item in classes]
+    # Everyday words may be said even where they are keys of classes.
+    return [{"key": item.key} for item in classes if is_telling(item.key)] if stage.checks_leaks else []
+
+
+def _describe_class(item: PackClass, fields: Sequence[str]) -> dict[str, Any]:
+    described = item.model_dump(mode="json", include={*fields})
+    if "kinds" in described:
+        described["kinds"] = [kind.key for kind in item.kinds]
+    return described
 
 
 def _hash_file(path: Path) -> str:

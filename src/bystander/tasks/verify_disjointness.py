@@ -18,6 +18,7 @@ from bystander.storage.build_contents import (
 )
 from bystander.storage.build_manifest import BuildManifest, VoicesDisjointBy, digest_rows, read_manifest
 from bystander.storage.filesystem import Store, open_store
+from bystander.storage.releases import open_build
 from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.stages.voice_sides import find_held_out_voices
 
@@ -32,7 +33,7 @@ class Disjointness:
     notices: list[str]
 
 
-def verify_disjointness(path: str | Path, against: Sequence[str] = ()) -> Disjointness:
+def verify_disjointness(path: str | Path | Store, against: Sequence[str] = ()) -> Disjointness:
     """Hold a build against those that its manifest lists, against others, and its parts against each other.
 
     Nothing may be in common: no query, no text of the same words (the request, the complete primary text, the spoken
@@ -49,8 +50,8 @@ def verify_disjointness(path: str | Path, against: Sequence[str] = ()) -> Disjoi
         BuildError: one of `against` is not a finished build.
         StorageError: one of `against` cannot be read.
     """
-    store = open_store(path)
-    others = [(read_contents([uri], normalise_text), read_manifest(open_store(uri))) for uri in against]
+    store = path if isinstance(path, Store) else open_build(path)
+    others = [(read_contents([uri], normalise_text), read_manifest(open_build(uri))) for uri in against]
     notices: list[str] = []
     try:
         manifest = read_manifest(store)

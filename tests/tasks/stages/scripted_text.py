@@ -90,8 +90,6 @@ _VALUES: dict[str, Any] = {
     "label_score": 0.8,
     "reply": "Someone says the neighbours are asleep. Should I wait?",
     "reply_attempts": 1,
-    "pack": "reference",
-    "pack_digest": "0" * 64,
     "ambiguity_score": 4.5,
     "n_speakers": 2,
     "primary_voice": "anna",

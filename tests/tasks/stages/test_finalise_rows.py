@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -41,10 +42,11 @@ ALONE = make_row(
 )
 OTHER = make_row("row-2", [make_track("primary", "a", 0.0, 1), make_track("third_party", "b", 0.0, 1)])
 ENGINES = {"writer": {"name": "w"}, "judge": {"name": "é"}}
+PACK = SimpleNamespace(name="polite", digest="d" * 64)
 
 
 def finalise(*rows, twins):
-    return finalise_rows(pa.Table.from_pylist(list(rows), CHECKED), "train", 7, ENGINES, twins)
+    return finalise_rows(pa.Table.from_pylist(list(rows), CHECKED), "train", 7, ENGINES, PACK, twins)
 
 
 def test_tracks_labels_and_twins():
@@ -74,9 +76,9 @@ def test_a_part_of_the_build_gives_the_same_rows():
     twins = {"neg-1": "row-1"}
     whole = finalise(PAIR, ALONE, OTHER, twins=twins)
     rows = pa.Table.from_pylist([PAIR, ALONE, OTHER], CHECKED)
-    parts = [finalise_rows(rows.slice(i, 1), "train", 7, ENGINES, twins) for i in range(3)]
+    parts = [finalise_rows(rows.slice(i, 1), "train", 7, ENGINES, PACK, twins) for i in range(3)]
     assert pa.concat_tables(parts).to_pylist() == whole.to_pylist()
-    assert len(finalise_rows(rows.slice(0, 0), "train", 7, ENGINES, twins)) == 0
+    assert len(finalise_rows(rows.slice(0, 0), "train", 7, ENGINES, PACK, twins)) == 0
 
 
 def test_broken_rows_are_refused():
@@ -85,11 +87,11 @@ def test_broken_rows_are_refused():
     with pytest.raises(StageContractError, match="row row-1 has 2 tracks"):
         finalise(PAIR | {"n_speakers": 1}, twins={"row-1": "row-0"})
     with pytest.raises(StageContractError, match="reads"):
-        finalise_rows(pa.table({"id": ["x"]}), "train", 7, ENGINES, {})
+        finalise_rows(pa.table({"id": ["x"]}), "train", 7, ENGINES, PACK, {})
 
 
 def test_a_hard_negative_whose_pair_is_not_published_has_no_twin():
     rows = pa.Table.from_pylist([ALONE, OTHER], CHECKED)
-    final = finalise_rows(rows, "janus_test", 7, ENGINES, {}, frozenset({"neg-1"})).to_pylist()
+    final = finalise_rows(rows, "janus_test", 7, ENGINES, PACK, {}, frozenset({"neg-1"})).to_pylist()
     assert [row["twin_id"] for row in final] == [None, None]
     assert final[0]["label"] == "hard_negative"

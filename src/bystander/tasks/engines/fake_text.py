@@ -12,10 +12,12 @@ import numpy as np
 
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
 from bystander.schemas.identity import digest_json, make_rng
+from bystander.schemas.packs import ReplyConduct
 from bystander.schemas.taxonomy import Scenario, Taxonomy, load_taxonomy
 from bystander.schemas.text_engine_configs import FakeTextConfig
 from bystander.schemas.text_tasks import (
     CHECK_REALISM,
+    CONDUCT,
     JUDGE_TASKS,
     LABEL_CLASS,
     SCORE_AMBIGUITY,
@@ -26,7 +28,7 @@ from bystander.schemas.text_tasks import (
 from bystander.tasks.engines.fake_verdicts import FAKE_VERDICTS
 from bystander.tasks.engines.rule_judge import judge_by_rules
 
-_REVISION = "1"
+_REVISION = "2"
 _RUBRICS = frozenset(task.name for task in JUDGE_TASKS)
 _UNREALISTIC_SHARE = 0.05
 _AMBIGUITY_SHARES = (0.3, 0.3, 0.2, 0.12, 0.08)
@@ -154,8 +156,16 @@ def _score_options(request: TextRequest) -> TextReply:
     if request.task == CHECK_REALISM.name and len(options) == 2:
         return _reply_with_option(options, int(_make_rng(request, "realism").random() < _UNREALISTIC_SHARE), 0.9)
     if request.task == LABEL_CLASS.name and len(options) == 2:
-        return _reply_with_option(options, int(_make_rng_of_texts(request).random() >= 0.5), 0.9)
+        # Every class has a draw of its own, and so has "none of these". The highest wins: of n classes each gets one
+        # row in n, though the question is about one class and does not tell how many there are.
+        none = float(make_rng(0, digest_json(_list_said(request.variables)), request.task).random())
+        says_so = (1.0 + float(_make_rng_of_texts(request).random()) - none) / 2
+        return _reply_with_option(options, int(says_so < 0.5), max(says_so, 1.0 - says_so))
     return _reply_with_option(options, int(_make_rng_of_texts(request).integers(len(options))), 0.8)
+
+
+def _list_said(variables: Mapping[str, str]) -> list[str]:
+    return [variables.get("primary", ""), variables.get("third_party", "")]
 
 
 def _reply_with_option(options: Sequence[str], chosen: int, weight: float) -> TextReply:
@@ -182,10 +192,16 @@ def _write_sentence(request: str) -> str:
 
 
 def _write_reply(variables: Mapping[str, str]) -> str:
-    if variables["class"] == "ignorable":
-        return _confirm(variables["primary"], avoid=variables["third_party"])
+    """Return a reply that does what can be told of the class's policy, whatever the class."""
+    conduct = ReplyConduct.decode(variables[CONDUCT])
+    answer = _confirm(variables["primary"], avoid=variables["third_party"])
+    if not conduct.must_mention:
+        return f"{answer} Is that right?" if conduct.must_ask else answer
+    if not conduct.may_take_up:
+        return f"{answer} Someone else spoke as well{', is that right?' if conduct.must_ask else '.'}"
     remark = variables["third_party"].rstrip(".?! ")
-    return f"Someone beside you mentioned this: {remark}. Shall I take that into account before I go on?"
+    said = f"Someone beside you mentioned this: {remark}."
+    return f"{said} {'Shall I take that into account before I go on?' if conduct.must_ask else 'So it is done.'}"
 
 
 def _confirm(primary: str, avoid: str) -> str:

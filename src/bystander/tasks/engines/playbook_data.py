@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from string import Formatter
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.packs import PackClass
 from bystander.schemas.starter_queries import StarterQuery, load_starter_queries, read_starter_bytes
 from bystander.schemas.taxonomy import Timing
 
@@ -48,6 +49,20 @@ CATEGORIES = (
     "topic_change",
 )
 _FILES = ("intents.yaml", "hints.jsonl", "replies.yaml", "realism.yaml", *(f"{name}.yaml" for name in CATEGORIES))
+
+
+def describe_uncovered_classes(classes: Sequence[PackClass]) -> str | None:
+    """Return what keeps the playbook from answering for a pack of these classes; None if nothing does.
+
+    Its truth is authored for two classes with their kinds, and its replies for their policies. Other classes draw their
+    lines elsewhere, so that no truth of theirs follows from it.
+    """
+    kinds = {item.key: tuple(kind.key for kind in item.kinds) for item in classes}
+    if set(kinds) != set(get_args(Label)):
+        return f"the playbook's labels and replies are authored for the classes {' and '.join(get_args(Label))} alone"
+    if len(kinds["ignorable"]) > 1 or (len(kinds["actionable"]) > 1 and kinds["actionable"] != KIND_ORDER):
+        return f"the playbook knows no kinds but {', '.join(KIND_ORDER)}, in this order, of actionable"
+    return None
 
 
 class _Frozen(BaseModel):

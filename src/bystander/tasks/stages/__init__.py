@@ -32,6 +32,11 @@ PAIR_STAGES: tuple[str, ...] = (*TEXT_STAGES, *SPEECH_STAGES)
 HARD_NEGATIVE_STAGES: tuple[str, ...] = ("build_hard_negatives", *SPEECH_STAGES)
 """The way of a hard negative, from its two-speaker twin."""
 
+RELABEL_STAGES: tuple[str, ...] = ("label_actionability", "write_replies")
+"""The way of a two-speaker row of a finished build under another pack."""
+
+HARD_NEGATIVE_REPLY_STAGES: tuple[str, ...] = ("build_hard_negatives",)
+"""The way of a hard negative of a finished build under another pack."""
 
 RECORDING_STAGES: tuple[str, ...] = ("decode_recordings", "transcribe_recordings", "find_turns")
 """The way of a SID recording until its turns are found."""

@@ -26,8 +26,8 @@ def build_hard_negatives(rows: pa.Table, context: StageContext) -> StageOutput:
     The twin keeps texts, scenario, timing and scores; its speech is made anew by the stages that follow, from the whole
     transcript in the primary's voice.
 
-    Columns read: those of a voiced row. Columns written: id, label
-    (`hard_negative`), kind (null), reply, reply_attempts, pack, pack_digest, n_speakers (1), third_party_voice (null),
+    Columns read: id, primary_text, third_party_text, ambiguity_score. Columns written: id, label
+    (`hard_negative`), kind (null), reply, reply_attempts, n_speakers (1), third_party_voice (null),
     twin_id (the two-speaker row's id).
 
     Reject reasons: not_ambiguous: ambiguity_score is below `min_ambiguity`. Those of the last of `reply.max_attempts`
@@ -77,8 +77,6 @@ def build_hard_negatives(rows: pa.Table, context: StageContext) -> StageOutput:
             "kind": None,
             "reply": attempted.outcome["reply"],
             "reply_attempts": attempted.attempts,
-            "pack": context.pack.name,
-            "pack_digest": context.pack.digest,
             "n_speakers": 1,
             "third_party_voice": None,
             "twin_id": table[i]["id"],
@@ -105,16 +103,7 @@ STAGE = Stage(
         "primary_text",
         "third_party_text",
         "ambiguity_score",
-        "reply",
-        "reply_attempts",
-        "kind",
-        "label",
-        "pack",
-        "pack_digest",
-        "n_speakers",
-        "third_party_voice",
-        "twin_id",
     ),
     text_tasks=(WRITE_ONE_SPEAKER_REPLY.name,),
-    writes_pack=True,
+    class_fields=("key",),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,22 @@ from bystander.schemas.tpi import CHECKED, FINAL, HARD_NEGATIVE_LABEL
 _TRACK_COLUMNS = ("recognised", "wer_raw", "wer", "recognition_temperature", "attempts")
 
 
+class PackIdentity(Protocol):
+    """What the rows say of the response pack."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
 def finalise_rows(
     rows: pa.Table,
     split: str,
     seed: int,
     engines: Mapping[str, Any],
+    pack: PackIdentity,
     twins: Mapping[str, str],
     lone: AbstractSet[str] = frozenset(),
 ) -> pa.Table:
@@ -30,9 +41,10 @@ def finalise_rows(
 
     Reads the `CHECKED` columns. Tracks become `primary_*` and `third_party_*` columns (their audio is left out: it is
     in the mixture); a hard negative, told by its one speaker, has no third-party columns, the label `hard_negative`
-    and no kind. `engines` leads from a role to its engine's identity as JSON-ready data. `twins` leads from each hard
-    negative of the build to its two-speaker row; both get the other's id, and a pair without a hard negative gets
-    none, as do the hard negatives in `lone`, whose two-speaker row is not in the build. `rows` may be any part of it.
+    and no kind. `engines` leads from a role to its engine's identity as JSON-ready data; `pack` is the build's. `twins`
+    leads from each hard negative of the build to its two-speaker row; both get the other's id, and a pair without a
+    hard negative gets none, as do the hard negatives in `lone`, whose two-speaker row is not in the build. `rows` may
+    be any part of it.
 
     Raises:
         StageContractError: the number of tracks is not that of speakers, or a hard negative is in neither
@@ -43,12 +55,18 @@ def finalise_rows(
     other = dict(twins) | {pair: negative for negative, pair in twins.items()}
     engines_json = json.dumps(engines, sort_keys=True, ensure_ascii=False)
     # Batch by batch, as joined columns of encoded audio could outgrow Arrow's 32-bit offsets.
-    batches = [_finalise_batch(batch, split, seed, engines_json, other, lone) for batch in rows.to_batches()]
+    batches = [_finalise_batch(batch, split, seed, engines_json, pack, other, lone) for batch in rows.to_batches()]
     return pa.Table.from_batches(batches, FINAL)
 
 
 def _finalise_batch(
-    batch: pa.RecordBatch, split: str, seed: int, engines: str, other: Mapping[str, str], lone: AbstractSet[str]
+    batch: pa.RecordBatch,
+    split: str,
+    seed: int,
+    engines: str,
+    pack: PackIdentity,
+    other: Mapping[str, str],
+    lone: AbstractSet[str],
 ) -> pa.RecordBatch:
     ids: list[str] = batch.column("id").to_pylist()
     single = pc.equal(batch.column("n_speakers"), 1)
@@ -61,6 +79,8 @@ def _finalise_batch(
             [_find_twin(row_id, other, one and row_id not in lone) for row_id, one in zip(ids, alone, strict=True)],
             pa.string(),
         ),
+        "pack": pa.array([pack.name] * len(ids), pa.string()),
+        "pack_digest": pa.array([pack.digest] * len(ids), pa.string()),
         "engines": pa.array([engines] * len(ids), pa.string()),
         "seed": pa.array([seed] * len(ids), pa.int64()),
         **_split_tracks(batch, ids, alone),

@@ -13,6 +13,7 @@ from bystander.schemas.evaluation import ANSWERED, JUDGED, METRICS, MetricName
 from bystander.schemas.packs import PackClass
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
 from bystander.schemas.text_tasks import (
+    CONDUCT,
     JUDGE_HELPFULNESS,
     JUDGE_ONE_SPEAKER_HELPFULNESS,
     JUDGE_ONE_SPEAKER_STRATEGY,
@@ -71,7 +72,9 @@ def _make_question(row: Row, metric: MetricName, params: JudgeReplies, classes: 
     }
     if "class" not in rubric.variables:
         return Question(row["id"], rubric, texts, group=label)
-    return Question(row["id"], rubric, {**texts, "class": classes[label]}, {**texts, "class": label}, label)
+    item = classes[label]
+    variables = {**texts, "class": label, CONDUCT: item.conduct}
+    return Question(row["id"], rubric, {**texts, "class": item}, variables, label)
 
 
 STAGE = Stage(
@@ -85,4 +88,11 @@ STAGE = Stage(
     engines=("judge",),
     uses=("id", "test", "primary_text", "third_party_text", "label", "answer"),
     text_tasks=tuple(task.name for task in JUDGE_TASKS),
+    class_fields=(
+        "key",
+        "mentions_third_party",
+        "requires_mention",
+        "takes_up_remark",
+        "reply_ends_with",
+    ),  # its conduct
 )

@@ -29,6 +29,7 @@ def solve_cells(
     label_targets: Counts,
     hard_negatives: int,
     rng: np.random.Generator,
+    pinned: CellCounts | None = None,
 ) -> CellCounts:
     """Choose cell counts that exceed no target, by these aims in order:
 
@@ -39,6 +40,9 @@ def solve_cells(
     A scenario's target is its equal share of all pairs; where the shares do not come out even, as many scenarios as
     needed may have one row more. `available` and `twins_available` have shape (scenarios, labels, timings),
     `label_targets` (labels,).
+
+    Rows that are `pinned` are taken in any case, and with those of them that have a twin, the twin; another twin has to
+    belong to another pair. They are among those available, and exceed no target.
     """
     n_scenarios, n_labels, n_timings = available.shape
     cells = available.size
@@ -73,8 +77,13 @@ def solve_cells(
             if t != other:
                 gap = total_of(index[:, :, t]) | total_of(index[:, :, other], -1.0)
                 programme.limit(gap | {at_c: -1.0}, high=0.0)
+    fixed, fixed_twins = (
+        (pinned.pairs.ravel(), pinned.twins.ravel()) if pinned is not None else np.zeros((2, cells), np.int64)
+    )
     for i in range(cells):
-        programme.limit({at_y + i: 1.0, i: -1.0}, high=0.0)
+        programme.limit({at_y + i: 1.0, i: -1.0}, high=float(fixed_twins[i] - fixed[i]))
+    programme.low[:cells] = fixed
+    programme.low[at_y:at_r] = fixed_twins
 
     high = np.full(size, np.inf)
     high[:cells] = np.minimum(available, label_targets[None, :, None]).ravel()
@@ -105,6 +114,8 @@ class _Programme:
     """Linear constraints that grow, and the solver."""
 
     def __init__(self, size: int) -> None:
+        self.low: _Floats = np.zeros(size)
+        """The least value of each variable."""
         self._size = size
         self._rows: list[dict[int, float]] = []
         self._low: list[float] = []
@@ -139,7 +150,7 @@ class _Programme:
         result = milp(
             costs,
             integrality=whole,
-            bounds=Bounds(np.zeros(self._size), high),
+            bounds=Bounds(self.low, high),
             constraints=LinearConstraint(self._built, self._low, self._high),
             options={"mip_rel_gap": 0.0},
         )

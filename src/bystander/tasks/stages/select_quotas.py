@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from bystander.schemas.errors import StageContractError
 from bystander.schemas.identity import derive_seed, make_rng
 from bystander.schemas.tpi_params import TpiTargets
-from bystander.tasks.stages.quota_program import Counts, solve_cells
+from bystander.tasks.stages.quota_program import CellCounts, Counts, solve_cells
 
 _SEEDED_AS = "select_quotas"
 
@@ -73,7 +74,12 @@ class _Pair:
 
 
 def select_quotas(
-    pairs: pa.Table, hard_negatives: pa.Table, targets: TpiTargets, scenarios: Sequence[str], build_seed: int
+    pairs: pa.Table,
+    hard_negatives: pa.Table,
+    targets: TpiTargets,
+    scenarios: Sequence[str],
+    build_seed: int,
+    pinned: AbstractSet[str] = frozenset(),
 ) -> Selection:
     """Choose rows so that no target is exceeded and as many as possible are met.
 
@@ -84,8 +90,11 @@ def select_quotas(
 
     The result depends neither on the order of the rows nor on rows that no stratum asks for.
 
+    Rows of the ids `pinned` are chosen in any case; they must be there and exceed no target. A pinned pair has the hard
+    negative that is pinned with it, or none.
+
     Raises:
-        StageContractError: an id occurs twice, or there is no scenario.
+        StageContractError: an id occurs twice, there is no scenario, or what is pinned exceeds a target.
     """
     if not scenarios:
         raise StageContractError("select_quotas: there is no scenario to choose from")
@@ -102,21 +111,25 @@ def select_quotas(
         for row_id, scenario, label, timing in zip(*columns, strict=True)
         if scenario in scenario_at and label in label_at
     ]
-    usable.sort(key=lambda pair: (pair.rank, pair.id))
+    usable.sort(key=lambda pair: (pair.id not in pinned, pair.rank, pair.id))
     negative_of = _pick_negatives(hard_negatives, build_seed)
+    negative_of = {pair: row_id for pair, row_id in negative_of.items() if (row_id in pinned) == (pair in pinned)}
     _check_ids(pairs["id"].to_pylist() + hard_negatives["id"].to_pylist())
 
     shape = (len(scenario_at), len(label_at), max(len(timing_at), 1))
     available, twinned = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    kept = CellCounts(pairs=np.zeros(shape, np.int64), twins=np.zeros(shape, np.int64))
     for pair in usable:
         available[pair.cell] += 1
         twinned[pair.cell] += pair.id in negative_of
+        kept.pairs[pair.cell] += pair.id in pinned
+        kept.twins[pair.cell] += pair.id in pinned and pair.id in negative_of
     label_targets = np.array([targets.labels[label] for label in label_at], np.int64)
     counts = solve_cells(
-        available, twinned, label_targets, targets.hard_negatives, make_rng(build_seed, "", _SEEDED_AS, "cells")
+        available, twinned, label_targets, targets.hard_negatives, make_rng(build_seed, "", _SEEDED_AS, "cells"), kept
     )
 
-    chosen, twins = _take_rows(usable, negative_of, counts.pairs.copy(), counts.twins.copy())
+    chosen, twins = _take_rows(usable, negative_of, counts.pairs.copy(), counts.twins.copy(), pinned)
     shortfalls = [
         Shortfall("label", label, targets.labels[label], int(got))
         for label, got in zip(label_at, counts.pairs.sum(axis=(0, 2)), strict=True)
@@ -157,11 +170,26 @@ def _check_ids(ids: list[str]) -> None:
 
 
 def _take_rows(
-    usable: Sequence[_Pair], negative_of: Mapping[str, str], left: Counts, twins_left: Counts
+    usable: Sequence[_Pair],
+    negative_of: Mapping[str, str],
+    left: Counts,
+    twins_left: Counts,
+    pinned: AbstractSet[str],
 ) -> tuple[list[_Pair], dict[str, str]]:
-    """Take the counts of each cell in order of rank: first the rows whose hard negatives are wanted, then any."""
+    """Take the counts of each cell in order of rank: first the rows whose hard negatives are wanted, then any.
+
+    Those that are pinned come before all others.
+    """
     chosen: list[_Pair] = []
     twins: dict[str, str] = {}
+    for pair in usable:
+        if pair.id in pinned:
+            left[pair.cell] -= 1
+            chosen.append(pair)
+            if pair.id in negative_of:
+                twins_left[pair.cell] -= 1
+                twins[negative_of[pair.id]] = pair.id
+    usable = [pair for pair in usable if pair.id not in pinned]
     for pair in usable:
         if twins_left[pair.cell] and pair.id in negative_of:
             twins_left[pair.cell] -= 1

@@ -207,5 +207,6 @@ STAGE = Stage(
         "timing",
     ),
     text_tasks=(WRITE_INTERRUPTION.name,),
+    checks_leaks=True,
     uses_taxonomy=True,
 )
