@@ -47,7 +47,7 @@ def test_new_then_check(capsys, here):
     assert run(capsys, "pack", "new", "my-strategy") == (
         0,
         "wrote ./my-strategy; after each change: bystander pack check ./my-strategy\n"
-        "build with it: bystander build tpi-train --set pack=./my-strategy\n",
+        "build with it: bystander build tpi-train --pack ./my-strategy\n",
     )
     code, out = run(capsys, "pack", "check", "./my-strategy")
     assert code == 0

@@ -184,6 +184,7 @@ class TestClasses:
             folder,
             lambda data: data["classes"][0].update(reply_openings=["Someone near you *says* "]),
             "classes.actionable.reply_openings.0: '*' (character 18) cannot be spoken",
+            level="warning",
         )
 
     def test_marks_that_no_reply_can_end_with(self, folder):

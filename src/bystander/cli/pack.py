@@ -56,4 +56,4 @@ def new(
     # A bare name could be that of an installed pack too.
     path = str(folder) if folder.is_absolute() or len(folder.parts) > 1 else f"./{folder}"
     typer.echo(f"wrote {path}; after each change: bystander pack check {path}")
-    typer.echo(f"build with it: bystander build tpi-train --set pack={path}")
+    typer.echo(f"build with it: bystander build tpi-train --pack {path}")

@@ -82,16 +82,17 @@ def _say(fault: RowFault) -> str:
 def _check_class(number: int, item: PackClass, parts: PackParts) -> None:
     passes_over = bool(_PASSES_OVER.search(item.policy))
     policy = ("classes", number, "policy")
-    if item.requires_mention and passes_over:
+    attributes = bool(_ATTRIBUTES.search(item.policy))
+    if item.requires_mention and passes_over and not attributes:
         message = "says to pass over the remark, but requires_mention has every such reply rejected"
         parts.add(policy, message, "warning")
-    if not item.mentions_third_party and not passes_over and _ATTRIBUTES.search(item.policy):
+    if not item.mentions_third_party and not passes_over and attributes:
         message = "says to mention the other person, but mentions_third_party is false, so such replies are rejected"
         parts.add(policy, message, "warning")
     here = ("classes", number, "reply_openings")
     for place, opening in enumerate(item.reply_openings):
         if (fault := _find_unspeakable(opening)) is not None:
-            parts.add((*here, place), fault)
+            parts.add((*here, place), fault, "warning")  # a reply is published as text; voices come later
         if not item.mentions_third_party and refers_to_other_person(opening):
             parts.add(
                 (*here, place),
