@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -92,9 +93,15 @@ class PrefectMachines:
         for each in [process, *process.children(recursive=True)]:
             each.kill()
 
-    def find_processes(self, name: str) -> list[psutil.Process]:
-        """Return the processes below a worker."""
-        return psutil.Process(self._processes[name].pid).children(recursive=True)
+    def find_processes(self, run: str) -> list[psutil.Process]:
+        """Return the processes of a run, and of what it started, on this machine."""
+        found = []
+        for worker in self._processes.values():
+            for process in psutil.Process(worker.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    if process.environ().get("PREFECT__FLOW_RUN_ID") == run:
+                        found.append(process)
+        return found
 
     def close(self) -> None:
         for process in reversed(self._processes.values()):

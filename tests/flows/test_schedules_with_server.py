@@ -231,7 +231,7 @@ def test_run_by_schedule(machines: PrefectMachines, store: Path) -> None:
     run = wait_until(
         lambda: machines.find("flow_runs", **mine, flow_runs={"state": {"type": {"any_": ["COMPLETED"]}}}), PATIENCE_S
     )[0]
-    machines.prefect("deployment", "schedule", "delete", BENCH, schedule["id"])
+    machines.prefect("deployment", "schedule", "delete", BENCH, schedule["id"], "--accept-yes")
     assert run["auto_scheduled"] is True
     planned = datetime.fromisoformat(run["expected_start_time"]).astimezone(ZoneInfo(FAR_AWAY))
     assert (read_build(store, "tpi-bench") or "").startswith(planned.date().isoformat())
@@ -251,11 +251,11 @@ def test_cancelled_run_is_resumed(machines: PrefectMachines, store: Path) -> Non
         return {task["name"] for task in machines.find("task_runs", **found, task_runs=done)} if below else set()
 
     wait_until(list_spoken, PATIENCE_S)
-    (process,) = [each for each in machines.find_processes("machine-a") if "prefect.engine" in " ".join(each.cmdline())]
+    processes = machines.find_processes(run)
+    assert processes
     machines.prefect("flow-run", "cancel", run)
     assert machines.wait_for_end(run)["state_name"] == "Cancelled"
-    psutil.wait_procs([process], timeout=60)
-    assert not process.is_running()
+    assert psutil.wait_procs(processes, timeout=60)[1] == []
     assert read_build(store, "tpi-slow") is None
     time.sleep(5)  # records of task runs arrive in batches
     spoken = list_spoken()
