@@ -16,6 +16,7 @@ from prefect.artifacts import (
 )
 
 from bystander.flows.listeners import BuildListener
+from bystander.flows.log_listener import LogListener
 from bystander.schemas.rebuild import RebuildPlan
 from bystander.storage.build_manifest import ManifestBase
 from bystander.storage.stage_results import StageResult
@@ -41,9 +42,8 @@ class PrefectListener:
     def on_plan(self, plan: RebuildPlan) -> None:
         """Leave the plan as a table, and pass it on. Without a server it is in the log all the same."""
         self._inner.on_plan(plan)
-        log = get_run_logger()
-        for line in plan.lines:
-            log.info(line)
+        if not isinstance(self._inner, LogListener):  # which has said it in the same log
+            LogListener(get_run_logger()).on_plan(plan)
         table = [stage.as_row() for stage in plan.stages]
         try:
             create_table_artifact(key=f"{self._dataset}-plan", table=table, description=plan.headline)
