@@ -270,7 +270,7 @@ def run_tpi_build(
 
 
 def foresee_tpi_build(
-    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Config]], config: Config, against: str | None
+    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Any]], config: Config, against: str | None
 ) -> RebuildPlan:
     """Return what a build would reuse and redo. No model is called, no server is needed, nothing is written.
 

@@ -128,7 +128,7 @@ def _read_rejects(store: Store, manifest: BuildManifest) -> Iterator[ComparedRow
 
 
 def _make_reject(row: Mapping[str, Any]) -> ComparedRow:
-    cells = {name: row.get(name) for name in _COLUMNS}
+    cells: dict[str, Any] = {name: row.get(name) for name in _COLUMNS}
     return ComparedRow(
         **{**cells, "n_speakers": cells["n_speakers"] or 2},
         fate=f"{row['reject_stage']}: {row['reject_reason']}",
