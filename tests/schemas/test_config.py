@@ -172,3 +172,13 @@ def test_the_bench_section_of_a_file_holds_for_benches_only_and_after_its_other_
     first.write_text("bench: [1]\n", "utf-8")
     with pytest.raises(ConfigError, match=r"first\.yaml: bench must be a mapping of fields"):
         load_config("fake", [str(first)])
+
+
+def test_overrides_of_one_mapping_add_up() -> None:
+    config = load_config("laptop", overrides={"targets.labels.actionable": 6, "targets.labels.ignorable": 4})
+    assert config.targets.labels == {"actionable": 6, "ignorable": 4}
+    config = load_config("laptop", overrides={"targets.labels.actionable": 6})
+    assert config.targets.labels == {"actionable": 6}
+    engine = {"engine": "openai", "base_url": "http://127.0.0.1:1/v1"}
+    config = load_config("laptop", overrides={"engines.writer": engine, "engines.writer.model": "some-model"})
+    assert (config.engines.writer.engine, config.engines.writer.model) == ("openai", "some-model")

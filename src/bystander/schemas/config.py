@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -160,9 +161,10 @@ def lay_over(data: dict[str, Any], files: Sequence[str], overrides: Mapping[str,
     """
     for path in files:
         data = _merge(data, read_yaml(path))
+    given: dict[str, Any] = {}
     for key, value in overrides.items():
-        data = _merge(data, _nest(key, value))
-    return data
+        given = _merge(given, _nest(key, value), replaced=frozenset())  # of two classes set, neither is lost
+    return _merge(data, given)
 
 
 def validate_fields(kind: type[_Config], data: Mapping[str, Any], profile: str) -> _Config:
@@ -275,18 +277,19 @@ def _nest(key: str, value: Any) -> dict[str, Any]:
     return {head: _nest(rest, value) if rest else value}
 
 
-def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any], replaced: AbstractSet[str] = _BY_CLASS) -> dict[str, Any]:
     """Lay `over` over `base`.
 
-    A mapping of classes, or one that names another engine or task runner, replaces the old one whole.
+    A mapping of classes (one of the fields `replaced`), or one that names another engine or task runner, replaces the
+    old one whole.
     """
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
-        if not isinstance(old, Mapping) or not isinstance(value, Mapping) or key in _BY_CLASS:
+        if not isinstance(old, Mapping) or not isinstance(value, Mapping) or key in replaced:
             merged[key] = value
         elif any(value.get(kind, old.get(kind)) != old.get(kind) for kind in _KINDS):
             merged[key] = dict(value)
         else:
-            merged[key] = _merge(old, value)
+            merged[key] = _merge(old, value, replaced)
     return merged
