@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bystander.cli.main import main
+from bystander.schemas.rebuild import RebuildPlan
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -95,3 +96,49 @@ def test_a_pack_that_is_not_there_is_an_error(
     assert code != 0
     assert "pack 'nowhere'" in err
     assert "Traceback" not in err
+
+
+def test_rebuild_has_the_options_of_build_and_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    options = ("--profile", "fake", "--rows", "11", "--seed", "3", "--out", str(store), "--name", "one")
+    code, out, err = run(monkeypatch, capfd, "rebuild", "tpi-train", *options, "--json")
+    assert (code, err) == (0, "")
+    plan = RebuildPlan.model_validate_json(out)
+    assert (plan.build, plan.against, plan.verdict) == ("one", None, "rebuilt")
+    counts = {stage.stage: (stage.new, stage.made) for stage in plan.stages}
+    assert counts["normalise_queries"] == (328, 328)
+    assert counts["write_interruptions"][0] >= 11
+    assert counts["synthesise_speech"] == (0, 0)
+    assert any("not known" in note for note in plan.notes)
+    assert not store.exists()
+
+
+def test_rebuild_as_a_table(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(monkeypatch, capfd, "rebuild", "sid-bench", "--profile", "fake", "--out", str(tmp_path))
+    assert code == 0
+    assert "there is no earlier build to compare with" in out
+    assert "write_conversations" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--rows", "5", "rebuild", "tpi-train"), "put them after its name"),
+        (("rebuild", "tpi-train", "--profile", "fake", "--against", "none"), "is missing, so this is not a finished"),
+        (("rebuild", "tpi-train", "--profile", "none"), "no profile 'none'"),
+    ],
+)
+def test_mistakes_about_rebuilds_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    part: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(monkeypatch, capfd, *arguments)
+    assert (code, out) == (2, "")
+    assert part in err
+    assert err.count("\n") == 1

@@ -66,8 +66,7 @@ def find_earlier_build(
     same = _read_of_kind(store, dataset, build, kind)
     if same is not None:
         return same.model_copy(update={"because": "the build of this name"})
-    release = read_latest(store, dataset)
-    latest = _read_of_kind(store, dataset, release.build, kind) if release is not None else None
+    latest = _read_release(store, dataset, kind)
     if latest is not None:
         return latest.model_copy(update={"because": f"the {LATEST} release"})
     others = [_read_of_kind(store, dataset, name, kind) for name in store.list_folders(dataset)]
@@ -88,6 +87,14 @@ def read_earlier(folder: Store) -> EarlierBuild:
         raise BuildError(f"{where}: is missing, so this is not a finished build") from exc
     except ValidationError as exc:
         raise BuildError(f"{where}: is not a build manifest of this version") from exc
+
+
+def _read_release(store: Store, dataset: str, kind: str) -> EarlierBuild | None:
+    try:
+        release = read_latest(store, dataset)
+    except (BuildError, StorageError):  # a damaged pointer is no reason not to build
+        return None
+    return _read_of_kind(store, dataset, release.build, kind) if release is not None else None
 
 
 def _read_of_kind(store: Store, dataset: str, build: str, kind: str) -> EarlierBuild | None:
