@@ -9,11 +9,13 @@ it saves a little less.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from bystander.prompts.find_packs import list_built_in_packs
 from bystander.prompts.load import load_pack
 from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.engines import Message
@@ -81,17 +83,18 @@ def measure_common(one: str, other: str) -> int:
 
 def list_prompts() -> Iterator[tuple[PromptPack, str, str, Mapping[str, Any], Mapping[str, Any]]]:
     """Yield pack, task, and for each of its groups the name, its variables, and those of another group."""
-    reference, taxonomy = load_pack("reference"), load_taxonomy()
-    for task in (*TASKS, *JUDGE_TASKS):
+    taxonomy = load_taxonomy()
+    packs = [load_pack(name) for name in sorted(list_built_in_packs(), key=lambda name: (name != "reference", name))]
+    for pack, task in itertools.product(packs, (*TASKS, *JUDGE_TASKS)):
         if "class" in task.variables:
-            for item, other in zip(reference.classes, reference.classes[::-1], strict=True):
+            for item, other in zip(pack.classes, pack.classes[::-1], strict=True):
                 if task.name != "label_kind" or item.kinds:
-                    yield reference, task.name, item.key, {"class": item}, {"class": other}
+                    yield pack, task.name, item.key, {"class": item}, {"class": other}
         elif "scenario" in task.variables:
             one, two = taxonomy["recall_assistance"], taxonomy["priority_alert"]
-            yield reference, task.name, one.key, {"scenario": one}, {"scenario": two}
+            yield pack, task.name, one.key, {"scenario": one}, {"scenario": two}
         else:
-            yield reference, task.name, "", {}, {}
+            yield pack, task.name, "", {}, {}
     for name, tasks in (("sid", SID_TASKS), ("voicebench", VOICEBENCH_JUDGE_TASKS)):
         for task in tasks:
             yield load_rubrics(name), task.name, "", {}, {}

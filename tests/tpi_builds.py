@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bystander.flows.listeners import SilentListener, listening
+from bystander.flows.pack_targets import fit_to_pack
 from bystander.schemas.config import TpiBenchConfig, TpiConfig, TpiTrainConfig, load_bench_config, load_config, resize
 from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.starter_queries import load_starter_queries
@@ -85,7 +86,7 @@ def write_queries(path: Path, count: int = GOOD_QUERIES, extra: tuple[str, ...] 
 
 def make_config(store: Path, queries: Path, rows: int = ROWS, **fields: Any) -> TpiTrainConfig:
     """Return the `fake` profile's configuration; double underscores in field names stand for dots."""
-    return resize(load_config("fake", overrides=_list_overrides(store, queries, fields)), rows)
+    return resize(fit_to_pack(load_config("fake", overrides=_list_overrides(store, queries, fields))), rows)
 
 
 def build(config: TpiTrainConfig) -> Built:
@@ -97,7 +98,7 @@ def build(config: TpiTrainConfig) -> Built:
 
 def make_bench_config(store: Path, queries: Path, rows: int = ROWS, **fields: Any) -> TpiBenchConfig:
     """Return the `fake` profile's configuration of a bench; double underscores in field names stand for dots."""
-    return resize(load_bench_config("fake", overrides=_list_overrides(store, queries, fields)), rows)
+    return resize(fit_to_pack(load_bench_config("fake", overrides=_list_overrides(store, queries, fields))), rows)
 
 
 def build_bench(config: TpiBenchConfig) -> Built:

@@ -15,6 +15,7 @@ from bystander.prompts.render import MAX_PROMPT_CHARACTERS
 from bystander.schemas.errors import PackError
 from bystander.schemas.taxonomy import load_taxonomy
 from bystander.schemas.text_tasks import JUDGE_TASKS, TASKS
+from bystander.tasks.stages.write_replies import check_mention
 
 REFERENCE = Path(str(resources.files("bystander.prompts"))) / "packs" / "reference"
 TEXTS = {"primary": "Play some jazz.", "third_party": "No, don't."}
@@ -44,7 +45,7 @@ def set_template(folder, text, task="score_ambiguity", variables=("primary", "th
 
 class TestReferencePack:
     def test_it_is_built_in(self):
-        assert list_built_in_packs() == ["reference"]
+        assert list_built_in_packs() == ["household", "reference", "strict_primary"]
 
     def test_the_last_class_is_the_default_without_kinds(self):
         actionable, ignorable = load_pack("reference").classes
@@ -88,6 +89,64 @@ class TestReferencePack:
         pack = load_pack("reference")
         messages = pack.messages("score_ambiguity", TEXTS)
         assert "No, don't." in messages[-1].content
+
+
+class TestFurtherPacks:
+    """`household` and `strict_primary`."""
+
+    NAMES = ("household", "strict_primary")
+    OWN = frozenset({"label_class", "label_kind", "write_reply", "judge_strategy", "judge_helpfulness"})
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_texts_and_speech_are_those_of_the_reference_pack(self, name):
+        pack, reference = load_pack(name), load_pack("reference")
+        pack.require_rubrics()
+        same = {
+            task.name
+            for task in (*TASKS, *JUDGE_TASKS)
+            if pack.task_digest(task.name) == reference.task_digest(task.name)
+        }
+        assert same == {task.name for task in (*TASKS, *JUDGE_TASKS)} - self.OWN
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_task_renders_for_every_class(self, name):
+        pack = load_pack(name)
+        for item in pack.classes:
+            variables = {**make_variables(pack), "class": item, "answer": "Okay."}
+            for task in (*TASKS, *JUDGE_TASKS):
+                messages = pack.messages(task.name, variables)
+                other = pack.messages(task.name, {**variables, "request": "x", "primary": "x", "third_party": "x"})
+                assert messages[:-1] == other[:-1]
+                assert messages[-1] != other[-1]
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_class_is_shown_replies_that_its_own_rules_take(self, name):
+        pack = load_pack(name)
+        classes = {item.key: item for item in pack.classes}
+        examples = pack.describe_manifest()["tasks"]["write_reply"]["examples"]
+        assert {example["given"]["class"] for example in examples} == set(classes)
+        for example in examples:
+            given, item = example["given"], classes[example["given"]["class"]]
+            reply = example["reply"]["reply"]
+            row = {"primary_complete": given["primary"], "third_party_text": given["third_party"]}
+            assert check_mention(reply, row, item) is None, reply
+            assert reply.endswith(item.reply_ends_with)
+            assert not item.reply_openings or reply.startswith(item.reply_openings)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_class_that_is_asked_about_has_its_own_question_and_examples(self, name):
+        pack = load_pack(name)
+        asked = [pack.messages("label_class", {**TEXTS, "class": item}) for item in pack.classes[:-1]]
+        assert len({messages[-1].content for messages in asked}) == len(asked)
+        for messages in asked:
+            answers = [message.content for message in messages if message.role == "assistant"]
+            assert (answers.count("A"), answers.count("B")) == (6, 6)
+
+    def test_shares_and_the_careful_classes_first(self):
+        shares = {item.key: item.share for item in load_pack("household").classes}
+        assert shares == {"defer": 0.15, "confirm": 0.25, "act": 0.3, "ignore": 0.3}
+        assert [item.key for item in load_pack("strict_primary").classes] == ["contested", "incidental"]
+        assert not any(item.mentions_third_party for item in load_pack("strict_primary").classes)
 
 
 class TestRubrics:
@@ -197,7 +256,7 @@ class TestFaultyPacks:
             assert part in str(caught.value)
 
     def test_no_such_pack(self, tmp_path):
-        self.check(tmp_path / "none", "neither a built-in pack (reference) nor a folder")
+        self.check(tmp_path / "none", "neither a built-in pack (household, reference, strict_primary) nor a folder")
 
     def test_a_folder_without_a_manifest(self, tmp_path):
         self.check(tmp_path, "pack.yaml: cannot be read")

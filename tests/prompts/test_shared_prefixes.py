@@ -23,7 +23,7 @@ LONGEST_REST = 220
 """Characters of a prompt that may stand behind its shared beginning, the row's own texts left out."""
 
 
-@pytest.mark.parametrize("prompt", PROMPTS, ids=[f"{task}-{group}" for _, task, group, _, _ in PROMPTS])
+@pytest.mark.parametrize("prompt", PROMPTS, ids=[f"{pack.name}-{task}-{group}" for pack, task, group, _, _ in PROMPTS])
 def test_what_rows_share_comes_before_what_they_do_not(prompt):
     pack, task, _, own, _ = prompt
     first, second = (pack.messages(task, {**row, **own}) for row in ROWS)

@@ -216,3 +216,14 @@ def test_copy_of_a_copy_is_refused_nothing(tmp_path: Path) -> None:
     assert read_mark(second.messages("score_ambiguity", texts)[-1].content) == read_mark(
         first.messages("score_ambiguity", texts)[-1].content
     )
+
+
+@pytest.mark.parametrize("name", ["household", "strict_primary"])
+def test_packs_with_examples_and_other_classes_are_marked_too(tmp_path: Path, name: str) -> None:
+    pack = write_marked_pack(name, tmp_path / "pack")
+    texts = {"primary": "Play it.", "third_party": "No.", "kind": ""}
+    for item in pack.classes:
+        messages = pack.messages("write_reply", {**texts, "class": item})
+        mark = read_mark(messages[-1].content)
+        assert mark == {"task": "write_reply", "variables": {**texts, "class": item.key, "conduct": item.conduct}}
+        assert len(messages) > 4

@@ -32,7 +32,8 @@ def open_job(tmp_path):
 
     def open_environment(candidate):
         config = EvaluateTpiConfig(store=str(tmp_path / "store"), seed=3)
-        opened.append(StageEnvironment(StageJob.of_evaluation(config, EvaluationEngines(candidate=candidate))))
+        engines = EvaluationEngines(candidate=candidate)
+        opened.append(StageEnvironment(StageJob.of_evaluation(config, engines, "reference")))
         return opened[-1]
 
     yield open_environment

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bystander.flows.pack_targets import fit_to_pack
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiTrainConfig, load_config, resize
 from bystander.schemas.engines import TextRequest
@@ -134,6 +135,15 @@ def test_yields_of_other_engines_are_minded(planned: Planned) -> None:
     (said, *_) = plan_build(load_config("playbook"), str(planned.built.folder), Resources()).warnings
     assert said.startswith("the yields, measured in tpi-train/")
     assert "are those of other engines (writer: fake_text fake; judge: fake_text fake; speech: fake_speech " in said
+
+
+def test_yields_of_another_packs_classes_are_minded(planned: Planned) -> None:
+    config = fit_to_pack(load_config("fake", overrides={"pack": "household"}))
+    report = plan_build(config, str(planned.built.folder), Resources())
+    (said,) = [line for line in report.warnings if "pack" in line]
+    assert "a pack with other classes (actionable, ignorable): defer, confirm, act, ignore are taken for" in said
+    calls = {call.task: call.calls.expected for call in report.calls}
+    assert calls["label_class"] == 3 * report.stages["label_actionability"].expected
 
 
 def test_unknown_rate_is_said_and_can_be_given() -> None:

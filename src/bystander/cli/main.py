@@ -14,6 +14,7 @@ from bystander.cli.diff import diff
 from bystander.cli.doctor import doctor
 from bystander.cli.evaluate import evaluate_app
 from bystander.cli.export import export_app
+from bystander.cli.gc import gc
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
 from bystander.cli.models import app as models_app
 from bystander.cli.pack import pack_app
@@ -43,6 +44,7 @@ app.add_typer(models_app, name="models")
 app.add_typer(pack_app, name="pack")
 app.add_typer(plan_app, name="plan")
 app.command("diff")(diff)
+app.command("gc")(gc)
 app.command("publish")(publish)
 app.add_typer(release_app, name="release")
 app.command("split")(split)

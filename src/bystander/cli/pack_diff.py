@@ -53,7 +53,7 @@ def _show(found: PackDiff) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from bystander.pages.pack_diff import list_tables
+    from bystander.pages.pack_diff import list_tables, name_least_alike
 
     console = Console(soft_wrap=True, highlight=False)
     if not console.is_terminal:
@@ -72,7 +72,7 @@ def _show(found: PackDiff) -> None:
             table.add_row(*map(Text, row))
         console.print(table)
     _show_examples(console, "Rows whose labels differ", found.flip_examples)
-    _show_examples(console, "Replies least alike, of rows labelled alike", found.reply_examples)
+    _show_examples(console, name_least_alike(found), found.reply_examples)
 
 
 def _show_examples(console: Console, title: str, rows: Sequence[RowPair]) -> None:

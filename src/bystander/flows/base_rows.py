@@ -16,7 +16,7 @@ from bystander.schemas.config import OnTopOf, TpiConfig
 from bystander.schemas.errors import BuildError, ConfigError
 from bystander.storage.base_build import assert_whole, open_base, read_base_columns
 from bystander.storage.build_contents import RowContents, describe_build, read_final_rows
-from bystander.storage.build_manifest import BaseInfo, BuildManifest
+from bystander.storage.build_manifest import BaseInfo, BuildManifest, get_code_version
 from bystander.storage.filesystem import Store
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages.restore_rows import (
@@ -26,6 +26,7 @@ from bystander.tasks.stages.restore_rows import (
     restore_checked,
     restore_voiced,
 )
+from bystander.tasks.stages.select_quotas import Selection
 
 Change = Callable[[pa.Table], pa.Table]
 """What is done to CHECKED rows of the base on their way into the new build."""
@@ -54,8 +55,9 @@ class BaseRows:
         assert_whole(folder, manifest, environment.store)
         rows = read_base_columns(folder, manifest, PUBLISHED_TEXTS)
         lines = dict(zip(queries["query_id"].to_pylist(), queries["query_line"].to_pylist(), strict=True))
-        _check_queries(rows, set(lines), asked, config)
+        # Queries that another build has are out of use already, so this comes first.
         _check_disjointness(rows, asked, config, environment)
+        _check_queries(rows, set(lines), asked, config)
         draws = len(environment.taxonomy.scenarios)
         origins: dict[str, Origin] = {}
         keys = (rows[name].to_pylist() for name in ("id", "query_id", "n_speakers"))
@@ -97,12 +99,23 @@ class BaseRows:
 
     def read_split(self, split: str, ids: AbstractSet[str], change: Change = lambda rows: rows) -> Iterator[pa.Table]:
         """Yield the rows of these ids in a split, with their audio, as CHECKED tables in the order of the shards."""
-        for shard, rows in read_final_rows(self.folder, self.manifest):
-            if shard.split != split:
-                continue
+        if not ids:
+            return
+        shards = tuple(shard for shard in self.manifest.shards if shard.split == split)
+        for _, rows in read_final_rows(self.folder, self.manifest.model_copy(update={"shards": shards})):
             chosen = rows.filter(pa.array([row_id in ids for row_id in rows["id"].to_pylist()], pa.bool_()))
             if len(chosen):
                 yield change(restore_checked(chosen, self.origins))
+
+    def is_all_there_is(self, selection: Selection, config: TpiConfig) -> bool:
+        """Return whether a build that was to be grown from it has its rows and no other: the same content."""
+        return (
+            self.asked.rows == "first"
+            and not selection.shortfalls
+            and set(selection.ids) == self.ids
+            and self.manifest.code_version == get_code_version()
+            and self.manifest.config.get("shard_mib") == config.shard_mib
+        )
 
     def describe(self, ids: AbstractSet[str]) -> BaseInfo:
         """Return what the new build's manifest says of it, given the ids of that build's rows."""

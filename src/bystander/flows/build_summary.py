@@ -53,7 +53,7 @@ def summarise(
     labels = ", ".join(f"{count} {label}" for label, count in counts.by_label.items())
     lines = [
         f"{location}: {counts.rows} rows ({labels}), {counts.speech_s / 60:.1f} minutes, "
-        f"{len(counts.by_scenario)} scenarios, {len(manifest.shards)} shards, {waves} waves."
+        f"{len(counts.by_scenario)} scenarios, {len(manifest.shards)} shards{f', {waves} waves' if waves else ''}."
     ]
     if manifest.kind == "tpi_bench":
         singles = counts.by_label.get(HARD_NEGATIVE_LABEL, 0)

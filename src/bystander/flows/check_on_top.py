@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiBenchConfig, TpiConfig
+from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.taxonomy import load_taxonomy
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
@@ -28,7 +29,7 @@ _FREE: Mapping[str, frozenset[str]] = {
     "draw_scenarios": frozenset({"draws_per_query"}),
 }
 """Settings that decide which rows there are, and nothing of a row that is there."""
-_SPEECH_ROLES = ("speech", "recogniser", "verifier")
+_SPEECH_ROLES: tuple[EngineRole, ...] = ("speech", "recogniser", "verifier")
 _MOST_NAMED = 8
 
 

@@ -82,7 +82,9 @@ class PrefectListener:
         self._show(100.0)
         lines = "\n".join(f"- {line}" for line in summary)
         try:
-            create_markdown_artifact(key=f"{self._dataset}-summary", markdown=f"# {location}\n\n{lines}\n")
+            create_markdown_artifact(
+                key=f"{self._dataset}-summary", markdown=f"# {location}\n\n{lines}\n", description="What was made"
+            )
         except Exception:  # as above
             _log.warning("the summary could not be shown in Prefect", exc_info=True)
 

@@ -59,7 +59,6 @@ class _SameRowsBuild(TpiBuild[TpiConfig]):
 
     def harvest(self) -> Selection:
         pairs, singles = self.get_base().pairs, self.get_base().singles
-        self.waves = 1
         self.listener.on_phase(
             f"new labels and replies for {len(pairs)} two-speaker and {len(singles)} one-speaker rows"
         )
@@ -102,10 +101,9 @@ class _SameRowsBuild(TpiBuild[TpiConfig]):
 
     def report_accepted(self) -> None:
         # Which label a row gets is open, so there is nothing to hold the counts of single labels against.
-        base = self.get_base() if self.base is not None else None
-        if base is not None:
+        if self.base is not None:
             accepted = {"two-speaker rows": len(self.rows.summary()), "one-speaker rows": len(self.singles.summary())}
-            wanted = {"two-speaker rows": len(base.pairs), "one-speaker rows": len(base.singles)}
+            wanted = {"two-speaker rows": len(self.base.pairs), "one-speaker rows": len(self.base.singles)}
             self.listener.on_accepted(accepted, wanted)
 
     def _select(self) -> Selection:

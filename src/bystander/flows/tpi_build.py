@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,8 @@ class TpiBuild(ABC, Generic[Config]):
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
         base = self.base.describe(set(selection.ids)) if self.base is not None else None
         content = digest_content(self.config, self.environment, runs, selection.ids, base)
+        if self.base is not None and self.base.is_all_there_is(selection, self.config):
+            content = self.base.manifest.content_digest
         manifest = find_published(self.config, self.environment, content)
         name = manifest.build if manifest is not None else self.config.build_name
         record_part_use(self.environment.store, self.config.dataset, name, runs.runs)
@@ -248,7 +250,7 @@ class TpiBuild(ABC, Generic[Config]):
 
 
 def run_tpi_build(
-    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Config]], config: Config
+    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Any]], config: Config
 ) -> TpiOutcome:
     """Check a configuration, and make its build inside a Prefect flow.
 
@@ -268,7 +270,7 @@ def run_tpi_build(
 
 
 def foresee_tpi_build(
-    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Config]], config: Config, against: str | None
+    make: Callable[[Config, StageEnvironment, BuildListener], TpiBuild[Any]], config: Config, against: str | None
 ) -> RebuildPlan:
     """Return what a build would reuse and redo. No model is called, no server is needed, nothing is written.
 

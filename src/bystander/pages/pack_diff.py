@@ -19,6 +19,8 @@ class ShownTable:
     rows: tuple[tuple[str, ...], ...]
     heads: int = 1
     note: str | None = None
+    is_narrow: bool = False
+    """Whether a page would only pull its few columns apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,24 @@ def render_pack_diff(found: PackDiff) -> str:
         tiles=[
             ("rows compared", f"{found.shared.compared:,}"),
             ("labels differ", _show_share(found.labels.flipped.mean)),
-            ("Cohen's kappa", "–" if found.labels.kappa is None else f"{found.labels.kappa:.2f}"),
+            (
+                ("Cohen's kappa", _show_figure(found.labels.kappa))
+                if found.labels.association is None
+                else ("Cramér's V", _show_figure(found.labels.association))
+            ),
             ("tokens a row, A", _show_number(found.cost.tokens_per_row_a)),
             ("tokens a row, B", _show_number(found.cost.tokens_per_row_b)),
         ],
         tables=tables,
         most=most or 1,
+        least_alike=name_least_alike(found),
     )
+
+
+def name_least_alike(found: PackDiff) -> str:
+    """Return the title of the examples of replies."""
+    alike = any(row.a.label == row.b.label for row in found.reply_examples)
+    return "Replies least alike, of rows labelled alike" if alike else "Replies least alike"
 
 
 def _tell_rows(found: PackDiff) -> ShownTable:
@@ -98,6 +111,7 @@ def _tell_rows(found: PackDiff) -> ShownTable:
             ("  without a label in A or B", f"{shared.unlabelled:,}"),
             ("  compared", f"{shared.compared:,}"),
         ),
+        is_narrow=True,
     )
 
 
@@ -138,7 +152,9 @@ def _tell_flips(found: PackDiff) -> ShownTable:
     columns = list(next(iter(labels.matrix.values())))
     totals = [sum(row[other] for row in labels.matrix.values()) for other in columns]
     rows.append(("all", *(f"{total:,}" for total in totals), f"{n:,}"))
-    kappa = f"Cohen's kappa: {labels.kappa_note}."
+    kappa = f"No kappa: {labels.kappa_note}."
+    if labels.association is not None:
+        kappa = f"Cramér's V {labels.association:.2f} (1: the label in A decides that in B; 0: it says nothing of it)."
     if labels.kappa is not None:
         kappa = f"Cohen's kappa {labels.kappa:.2f} [{labels.kappa_low:.2f}, {labels.kappa_high:.2f}]."
     return ShownTable(
@@ -153,7 +169,9 @@ def _tell_flips(found: PackDiff) -> ShownTable:
 def _tell_kinds(found: PackDiff) -> ShownTable:
     rows: list[tuple[str, ...]] = []
     for kinds in found.kinds:
-        rows.append((kinds.label, "all that differ", "", _show_share_with_interval(kinds.flipped)))
+        rows.append(
+            (kinds.label, "all that differ", "", f"{_show_share_with_interval(kinds.flipped)} of {kinds.flipped.n:,}")
+        )
         moved = [
             (count, one, other) for one, row in kinds.counts.items() for other, count in row.items() if one != other
         ]
@@ -167,6 +185,7 @@ def _tell_kinds(found: PackDiff) -> ShownTable:
         ("label", "kind in A", "kind in B", "rows"),
         tuple(rows),
         heads=3,
+        is_narrow=True,
     )
 
 
@@ -174,18 +193,16 @@ def _tell_replies(found: PackDiff) -> ShownTable:
     return ShownTable(
         "replies",
         "Replies to the same texts",
-        ("label", "n", "BLEU", "ROUGE-L", "identical", "words A", "words B", "says so A", "says so B"),
+        ("label", "n", "BLEU", "ROUGE-L", "identical", "words, A and B", "says so, A and B"),
         tuple(
             (
                 group.group,
                 f"{group.rouge_l.n:,}",
                 _show_interval(group.bleu),
                 _show_interval(group.rouge_l),
-                _show_share(group.identical.mean),
-                _show_mean(group.words_a),
-                _show_mean(group.words_b),
-                _show_share(group.mentions_a.mean),
-                _show_share(group.mentions_b.mean),
+                _show_whole_share(group.identical.mean),
+                f"{_show_mean(group.words_a)}, {_show_mean(group.words_b)}",
+                f"{_show_whole_share(group.mentions_a.mean)}, {_show_whole_share(group.mentions_b.mean)}",
             )
             for group in found.replies
         ),
@@ -253,12 +270,20 @@ def _show_rate(calls: Sequence[float], labels: Mapping[str, LabelFigures]) -> st
     return f"{sum(calls) / published:,.1f}" if published else "–"
 
 
+def _show_figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
 def _show_number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
 def _show_share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
+
+
+def _show_whole_share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
 
 
 def _show_mean(figure: MeanFigure) -> str:

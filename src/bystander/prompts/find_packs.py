@@ -71,7 +71,7 @@ def find_pack(source: str) -> FoundPack:
     if source in list_built_in_packs():
         return _find_built_in(source)
     path = Path(source)
-    is_folder = _is_folder(path)
+    is_folder = bool(source) and _is_folder(path)
     points = [point for point in _list_entry_points() if point.name == source]
     if points and is_folder:
         owners = " and ".join(_describe_owner(point) for point in points)
@@ -97,6 +97,8 @@ def _find_built_in(name: str) -> FoundPack:
 
 def _is_folder(path: Path) -> bool:
     try:
+        if path.is_file():
+            raise PackError(f"pack {str(path)!r}: is a file; give the folder that it lies in")
         return path.is_dir()
     except (OSError, ValueError):  # a name too long, or one with a null character
         return False

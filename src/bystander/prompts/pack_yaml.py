@@ -58,6 +58,7 @@ def read_yaml(text: str) -> YamlText:
 def _compose(text: str, found: YamlText) -> yaml.Node | None:
     # Events come one by one, so this pass cannot run out of stack; composing recurses.
     depth = 0
+    event: Any
     for event in yaml.parse(text, Loader=_Loader):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
@@ -76,7 +77,7 @@ def _compose(text: str, found: YamlText) -> yaml.Node | None:
     return None if found.faults else yaml.compose(text, Loader=_Loader)
 
 
-def _construct(node: yaml.Node, path: Path, found: YamlText) -> Any:
+def _construct(node: Any, path: Path, found: YamlText) -> Any:
     found.lines.setdefault(path, node.start_mark.line + 1)
     if path == ("name",):
         found.name_span = (node.start_mark.index, node.end_mark.index)

@@ -65,7 +65,7 @@ def _count_part(kind: Any, value: Any, longest: int) -> int:
         inner = _count_ways(body, longest)
         if inner == 1:
             return max(1, highest - int(lowest) + 1)
-        return min(inner ** min(highest, 64), _CEILING)
+        return min(int(inner ** min(highest, 64)), _CEILING)
     raise _UnfitError("a back reference or a look-around is not allowed")
 
 

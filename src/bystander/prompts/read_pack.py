@@ -26,6 +26,7 @@ from bystander.schemas.packs import PackClass
 from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, TASKS, TWO_OPTION_TASKS
 
 Path = tuple[str | int, ...]
+_LEAST_CLASSES = 2
 _TASKS = {task.name: task for task in (*TASKS, *JUDGE_TASKS)}
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -55,9 +56,9 @@ class PackParts:
     def name_field(self, path: Path) -> str:
         """Return a field's dotted name, with a class by its key rather than by its position."""
         names: list[str] = []
-        value = self.yaml.data
+        value: Any = self.yaml.data
         for step in path:
-            value = value[step] if isinstance(value, dict | list) and _has(value, step) else None
+            value = _get(value, step)
             key = value.get("key") if isinstance(step, int) and isinstance(value, dict) else None
             names.append(key if isinstance(key, str) else str(step))
         return ".".join(names)
@@ -102,8 +103,13 @@ def _read_manifest(found: FoundPack, parts: PackParts) -> None:
         parts.manifest = PackManifest.model_validate(data)
     except ValidationError as exc:
         for fault in exc.errors():
+            if fault["type"] == "too_short" and fault["loc"] == ("classes",):
+                continue  # it counts the sound ones
             parts.add(tuple(fault["loc"]), describe_field_fault(PackManifest, fault))
-    parts.classes = dict(_salvage_list(PackClass, data.get("classes")))
+    classes = data.get("classes")
+    if isinstance(classes, list) and len(classes) < _LEAST_CLASSES:
+        parts.add(("classes",), f"has {len(classes)} of at least {_LEAST_CLASSES} classes; the last is the default")
+    parts.classes = dict(_salvage_list(PackClass, classes))
     parts.tasks = dict(_salvage_mapping(TaskManifest, data.get("tasks")))
 
 
@@ -222,5 +228,7 @@ def _check_installed_name(found: FoundPack, parts: PackParts) -> None:
         parts.add(("name",), f"{name!r} must be the name of the entry point, {found.source!r}, that offers the pack")
 
 
-def _has(value: Any, step: str | int) -> bool:
-    return step in value if isinstance(value, dict) else isinstance(step, int) and step < len(value)
+def _get(value: Any, step: str | int) -> Any:
+    if isinstance(value, dict):
+        return value.get(step)
+    return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None

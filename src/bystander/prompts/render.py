@@ -43,6 +43,20 @@ _MAX_TOKENS = 6_000
 _LARGEST_NUMBER = 1_000_000
 
 
+class PromptRenderError(PackError):
+    """A template failed on its variables: `reason` says how, `line` where, if that can be told."""
+
+    def __init__(self, message: str, reason: str = "", line: int | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.line = line
+
+    @classmethod
+    def at(cls, where: str, reason: str, line: int | None = None) -> PromptRenderError:
+        """Return the error of the template `where`."""
+        return cls(f"{where}{f', line {line}' if line else ''}: {reason}", reason, line)
+
+
 class _PackEnvironment(ImmutableSandboxedEnvironment):
     """Values have their data and nothing else: no methods, no attributes of Python's."""
 
@@ -78,7 +92,7 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
                 return obj[argument]
             except (IndexError, TypeError, ValueError):
                 pass
-        return self.undefined(obj=obj, name=argument if isinstance(argument, int) else str(argument)[:40])
+        return self.undefined(obj=obj, name=str(argument)[:40])
 
 
 def make_environment() -> ImmutableSandboxedEnvironment:
@@ -151,9 +165,9 @@ def render_messages(template: Template, variables: Mapping[str, Any], where: str
     """Render chat messages.
 
     Raises:
-        PackError: the template fails on these variables, renders more than `MAX_PROMPT_CHARACTERS`, does more work than
-            a prompt can need, has text before its first section or an empty section, or does not end with a user's
-            message.
+        PromptRenderError: the template fails on these variables, renders more than `MAX_PROMPT_CHARACTERS`, does more
+            work than a prompt can need, has text before its first section or an empty section, or does not end with a
+            user's message.
     """
     pieces: list[str] = []
     length = 0
@@ -163,13 +177,13 @@ def render_messages(template: Template, variables: Mapping[str, Any], where: str
             pieces.append(piece)
             length += len(piece)
             if length > MAX_PROMPT_CHARACTERS:
-                raise PackError(f"{where}: renders more than {MAX_PROMPT_CHARACTERS} characters")
+                raise PromptRenderError.at(where, f"renders more than {MAX_PROMPT_CHARACTERS} characters")
     except PackError:
         raise
     # Whatever a stranger's template makes Python raise is the template's fault.
     except Exception as exc:
         line = _find_template_line(exc.__traceback__)
-        raise PackError(f"{where}{f', line {line}' if line else ''}: cannot be rendered ({exc})") from exc
+        raise PromptRenderError.at(where, f"cannot be rendered ({exc})", line) from exc
     return _split_sections("".join(pieces), where)
 
 
@@ -185,20 +199,20 @@ def _find_template_line(trace: TracebackType | None) -> int | None:
 def _split_sections(text: str, where: str) -> tuple[Message, ...]:
     parts = _SECTION.split(text)
     if parts[0].strip():
-        raise PackError(f"{where}: text before the first section; begin with a line '=== system' or '=== user'")
+        raise PromptRenderError.at(where, "text before the first section; begin with a line '=== system' or '=== user'")
     messages = [
         Message(cast(Any, role), _Literal.unwrap(content.strip()))
         for role, content in zip(parts[1::2], parts[2::2], strict=True)
     ]
     if not messages:
-        raise PackError(f"{where}: has no section; begin with a line '=== system' or '=== user'")
+        raise PromptRenderError.at(where, "has no section; begin with a line '=== system' or '=== user'")
     for number, message in enumerate(messages, start=1):
         if not message.content:
-            raise PackError(f"{where}: section {number} ({message.role}) is empty")
+            raise PromptRenderError.at(where, f"section {number} ({message.role}) is empty")
         if message.role == "system" and number > 1:
-            raise PackError(f"{where}: section {number} is a system message; only the first may be one")
+            raise PromptRenderError.at(where, f"section {number} is a system message; only the first may be one")
     if messages[-1].role != "user":
-        raise PackError(f"{where}: the last section must be '=== user', which the model answers")
+        raise PromptRenderError.at(where, "the last section must be '=== user', which the model answers")
     return tuple(messages)
 
 

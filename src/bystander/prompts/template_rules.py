@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
-from jinja2 import TemplateError, meta, nodes
+from jinja2 import Environment, TemplateError, meta, nodes
 from jinja2.visitor import NodeTransformer
 
 from bystander.prompts.template_work import FILTERS, ITERATE, TESTS
@@ -96,8 +97,8 @@ class _BudgetRewriter(NodeTransformer):
         return _make_filter(nodes.List(node.nodes), "join", [], node.lineno)
 
 
-def _make_filter(value: nodes.Expr, name: str, args: list[nodes.Expr], line: int) -> nodes.Filter:
-    made = nodes.Filter(value, name, args, [], None, None)
+def _make_filter(value: nodes.Node, name: str, args: list[nodes.Expr], line: int) -> nodes.Filter:
+    made = nodes.Filter(cast(nodes.Expr, value), name, args, [], None, None)
     made.set_lineno(line)
     return made
 
@@ -150,8 +151,11 @@ def _measure_loops(node: nodes.Node) -> int:
 
 
 def _find_variables(tree: nodes.Template) -> set[str]:
+    generator = meta.TrackingCodeGenerator(cast(Environment, tree.environment))
+    generator.optimizer = None  # it would try to compute every expression within every other
     try:
-        return meta.find_undeclared_variables(tree)
+        generator.visit(tree)
+        return generator.undeclared_identifiers
     except TemplateError:  # of an unknown filter, which has been found already
         names = list(tree.find_all(nodes.Name))
         return {name.name for name in names} - {name.name for name in names if name.ctx == "store"} - {"loop"}

@@ -132,8 +132,8 @@ def _compare(field: str, before: Any, after: Any) -> Iterator[Change]:
 
 def _name_items(value: Any) -> dict[str, str] | None:
     """Return name to encoded value of a list of named things, or None if it is none, or names one thing twice."""
-    listed = value if isinstance(value, list | tuple) else [None]
-    pairs = [
+    listed: list[Any] = list(value) if isinstance(value, list | tuple) else [None]
+    pairs: list[Any] = [
         (item["key"], {k: v for k, v in item.items() if k != "key"})
         if isinstance(item, Mapping) and "key" in item
         else item

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from bystander.schemas.field_types import PATTERNS_IN_WORDS
+from bystander.schemas.field_types import PATTERNS_IN_WORDS, PLACE
 
 
 def describe_field_faults(kind: type[BaseModel], exc: ValidationError) -> str:
@@ -25,7 +25,8 @@ def describe_field_fault(kind: type[BaseModel], fault: Any) -> str:
     if fault["type"] == "union_tag_not_found":
         return f"must say of which kind it is, in its field {fault['ctx']['discriminator']}"
     if fault["type"] == "string_pattern_mismatch" and fault["ctx"]["pattern"] in PATTERNS_IN_WORDS:
-        return f"{fault['input'][:40]!r} cannot be a name; use {PATTERNS_IN_WORDS[fault['ctx']['pattern']]}"
+        what = "be a place" if fault["ctx"]["pattern"] == PLACE else "be a name"
+        return f"{fault['input'][:40]!r} cannot {what}; use {PATTERNS_IN_WORDS[fault['ctx']['pattern']]}"
     return str(fault["msg"])
 
 

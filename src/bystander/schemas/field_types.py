@@ -19,8 +19,12 @@ NAME_IN_WORDS = "at most 100 letters, digits, dots, hyphens and underscores, beg
 
 DATASET_NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
 
+PLACE = r"^(/|[A-Za-z]:[\\/]|[A-Za-z][A-Za-z0-9+.-]*://).*$"
+"""A folder that means the same wherever a worker runs: an absolute path, or a URL."""
+
 PATTERNS_IN_WORDS = {
     NAME: NAME_IN_WORDS,
+    PLACE: "an absolute path or a URL: a worker runs in a folder that it deletes afterwards",
     DATASET_NAME: "at most 100 small letters, digits, dots, hyphens and underscores, beginning with a letter or digit",
 }
 

@@ -77,6 +77,9 @@ class LabelFlips(_Frozen):
     kappa_low: float | None
     kappa_high: float | None
     kappa_note: str | None
+    association: float | None
+    """Cramér's V in [0, 1], how well a row's label in one build tells that in the other, where classes differ and kappa
+    means nothing; None where they are the same, or one build has but one label."""
 
 
 class KindFlips(_Frozen):
@@ -89,9 +92,10 @@ class KindFlips(_Frozen):
 
 
 class RepliesAlike(_Frozen):
-    """How alike the builds reply to the same texts, for one label, or for rows whose labels differ."""
+    """How alike the builds reply to the same texts, for one label, or for one flip."""
 
     group: str
+    """The label in both, or those in A and in B, `actionable → ignorable`."""
     bleu: MeanFigure
     rouge_l: MeanFigure
     identical: MeanFigure
@@ -186,7 +190,7 @@ class PackDiff(_Frozen):
     cost: Cost
     flip_examples: tuple[RowPair, ...]
     reply_examples: tuple[RowPair, ...]
-    """Rows of the same label whose replies are least alike."""
+    """Rows whose replies are least alike: of those labelled alike, if there are any."""
 
 
 ComparedSide.model_rebuild()

@@ -64,12 +64,13 @@ class LabelActionability(Params):
     """`label_actionability`: the class and kind of the interruption under the pack's criteria."""
 
     min_score: float = Field(0.0, ge=0, le=1)
-    """Rows whose label is less probable than this are rejected as `uncertain_label`."""
+    """Rows whose label is less probable than this are rejected as `uncertain_label`; of several classes that are about
+    as probable none has more than its part."""
     thresholds: dict[str, Annotated[float, Field(gt=0, lt=1)]] = Field(default_factory=dict)
-    """Class key to the probability from which it is chosen, for a judge that is biased; 0.5 where none is given. With
-    several classes the shifted scores are also what is compared among them.
+    """Class key to the probability from which it is chosen, for a judge that is biased; 0.5 where none is given.
 
-    Scores are shifted in log-odds so that the threshold becomes 0.5; `min_score` is compared with the shifted score.
+    Scores are shifted in log-odds so that the threshold becomes 0.5, and are so compared among classes; `min_score` is
+    compared with what `label_actionability` makes of the shifted scores.
     """
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from bystander.prompts.load import MANIFEST_NAME, LoadedPack, load_pack
+from bystander.prompts.find_packs import MANIFEST_NAME
+from bystander.prompts.load import LoadedPack, load_pack
 from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES
 from bystander.schemas.text_tasks import CONDUCT, LABEL_KIND, SCORE_AMBIGUITY, TWO_OPTION_TASKS
 

@@ -15,6 +15,7 @@ from bystander.schemas.tpi import FINAL
 from bystander.storage.build_checks import fill_absent
 from bystander.storage.build_manifest import (
     BuildManifest,
+    ManifestBase,
     OtherBuild,
     ShardInfo,
     VoicesDisjointBy,
@@ -158,7 +159,7 @@ def read_final_rows(store: Store, manifest: BuildManifest) -> Iterator[tuple[Sha
 
 
 def read_columns(
-    store: Store, manifest: BuildManifest, columns: Sequence[str], optional: Sequence[str] = ()
+    store: Store, manifest: ManifestBase, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[tuple[ShardInfo, pa.RecordBatch]]:
     """Yield some columns of a build's rows, a row group at a time, with the shard that they are in.
 

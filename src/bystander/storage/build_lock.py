@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import posixpath
 import socket
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.storage.filesystem import Store
-from bystander.storage.leases import Lease, find_holder, hold_lease, list_holders
+from bystander.storage.leases import Lease, find_holder, hold_lease, is_let_go, list_holders
 
 LOCKS_FOLDER = "cache/locks"
+_RELEASE = "/.release"
+"""Stands for a build's name in the lock of a dataset's releases; no build is called so."""
 _STORE_LOCK = "cache/store.lock"
 """Held by every build, shared; by whoever cleans the store, alone."""
 _LEASES_FOLDER = "cache/leases"
@@ -100,7 +104,7 @@ def lock_dataset(store: Store, dataset: str) -> Iterator[BuildLock]:
         return
     with (
         _hold(store, _STORE_LOCK, refuse_cleaning, True),
-        _hold(store, store.path(LOCKS_FOLDER, dataset, ".release.lock"), refuse),
+        _hold(store, store.path(LOCKS_FOLDER, f"{dataset}{_RELEASE}.lock"), refuse),
     ):
         yield BuildLock()
 
@@ -124,14 +128,64 @@ def lock_store(store: Store) -> Iterator[None]:
 
     def refuse(holder: str) -> str:
         for path in store.list(LOCKS_FOLDER):
-            build = path.removeprefix(f"{LOCKS_FOLDER}/").removesuffix(".lock")
-            # Raises what names the process, if this is the build that is being made.
-            with _hold(store, path, partial("build {} is being made by {}; wait for it".format, build), shared=True):
+            name = path.removeprefix(f"{LOCKS_FOLDER}/").removesuffix(".lock")
+            made = f"a release of {name.removesuffix(_RELEASE)}" if name.endswith(_RELEASE) else f"build {name}"
+            # Raises what names the process, if this is what is being made.
+            with _hold(store, path, partial("{} is being made by {}; wait for it".format, made), shared=True):
                 pass
         return f"store {store.uri} is being cleaned by {holder}; wait for it"
 
     with _hold(store, _STORE_LOCK, refuse):
         yield
+
+
+def list_running_builds(store: Store) -> set[str]:
+    """Return the builds, `<dataset>/<build>`, that some process makes now; none where there are no locks."""
+    if not store.is_local:
+        return {build for build, _ in list_holders(store, _BUILD_LEASES)}
+    return {build for path, build in _list_lock_files(store) if _is_held(store, path)}
+
+
+def list_known_locks(store: Store) -> list[str]:
+    """Return every build, `<dataset>/<build>`, that was ever locked here, and whose lock was not removed."""
+    if store.is_local:
+        return [build for _, build in _list_lock_files(store)]
+    return [folder.removeprefix(f"{_BUILD_LEASES}/") for folder in _list_lease_folders(store)]
+
+
+def find_stale_locks(store: Store, builds: AbstractSet[str]) -> dict[str, int]:
+    """Return the lock files of builds that are none of these, with their sizes in bytes.
+
+    To be removed by who holds the lock of the store, see `lock_store`. In a remote store these are the notes of leases
+    that were let go: of another its holder may still come back, and must not find its number free.
+    """
+    if store.is_local:
+        sizes = store.list_sizes(LOCKS_FOLDER)
+        gone = [path for path, build in _list_lock_files(store) if build not in builds]
+        return {path: sizes[path] for path in gone if not _is_held(store, path)}
+    sizes = store.list_sizes(_BUILD_LEASES)
+    folders = [one for one in _list_lease_folders(store) if one.removeprefix(f"{_BUILD_LEASES}/") not in builds]
+    let_go = [folder for folder in folders if is_let_go(store, folder)]
+    return {path: size for path, size in sizes.items() if posixpath.dirname(path) in let_go}
+
+
+def _list_lock_files(store: Store) -> list[tuple[str, str]]:
+    """Return the lock files of builds, each with the build's dataset and name."""
+    paths = [path for path in store.list(LOCKS_FOLDER) if path.endswith(".lock")]
+    named = [(path, path.removeprefix(f"{LOCKS_FOLDER}/").removesuffix(".lock")) for path in paths]
+    return [(path, build) for path, build in named if not build.endswith("/.release")]
+
+
+def _list_lease_folders(store: Store) -> list[str]:
+    return sorted({posixpath.dirname(path) for path in store.list(_BUILD_LEASES)})
+
+
+def _is_held(store: Store, path: str) -> bool:
+    try:
+        with _hold(store, path, lambda holder: holder, shared=True):
+            return False
+    except BuildError:
+        return True
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ again, at the price of time and calls. Finished builds are read, never touched.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,17 +73,21 @@ class CacheContent:
         return sum(amount.bytes for amount in self.unused.values()) + self.leftovers.bytes
 
 
-def inspect_cache(store: Store) -> CacheContent:
+def inspect_cache(store: Store, without: AbstractSet[str] = frozenset()) -> CacheContent:
     """Look through a store's caches; nothing is changed.
+
+    Args:
+        store: whose caches.
+        without: builds, `<dataset>/<build>`, that count as gone.
 
     Raises:
         InputError: there is no cache at this place.
         StorageError: it cannot be listed.
     """
     calls_path = locate_call_cache(store)
-    if not store.exists("cache") and not calls_path.exists():
+    if not has_cache(store):
         raise InputError(f"{store.uri}: holds no cache; name the store that builds were written to (--out)")
-    builds = list_finished_builds(store)
+    builds = [build for build in list_finished_builds(store) if "/".join(build) not in without]
     uses = {build: read_part_use(store, *build) for build in builds}
     use = PartUse()
     for known in uses.values():
@@ -148,6 +153,11 @@ def inspect_cache(store: Store) -> CacheContent:
     )
 
 
+def has_cache(store: Store) -> bool:
+    """Return whether there is anything at all that builds keep for their next run."""
+    return store.exists("cache") or locate_call_cache(store).exists()
+
+
 @dataclass(frozen=True, slots=True)
 class Cleaning:
     """What to remove: parts that no finished build uses, all parts, the call cache."""
@@ -186,11 +196,21 @@ def clean_cache(store: Store, cleaning: Cleaning) -> int:
                     f"{store.uri}: it was not recorded which parts {', '.join(content.unrecorded)} was made from; run "
                     "the build again, which makes no calls, or remove all parts with --all-parts"
                 )
-            for path in content.unused_paths:
-                store.remove(path, recursive=True)
+            remove_unused_parts(store, content)
         if cleaning.calls:
-            _remove_calls(content.calls_path)
+            remove_calls(content)
     return freed
+
+
+def remove_unused_parts(store: Store, content: CacheContent) -> None:
+    """Remove the parts that no finished build uses; to be called under the lock of the store."""
+    for path in content.unused_paths:
+        store.remove(path, recursive=True)
+
+
+def remove_calls(content: CacheContent) -> None:
+    """Remove the call cache; to be called under the lock of the store."""
+    _remove_calls(content.calls_path)
 
 
 def _list_call_files(path: Path) -> list[Path]:

@@ -51,9 +51,9 @@ _ENGINE_LIMITS = {
 _MODEL_LIMITS = {
     "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf": (
         "a language model of 1.5 billion parameters. As a writer it writes plain lines, repeats itself and misses "
-        "nuances. As a judge, held against authored exchanges, it labels two of three remarks rightly (`label_score`, "
-        "AUC .75); its `realism_score` catches a third of the lines from another situation, and little else; "
-        "its `ambiguity_score` crowds around 3 (AUC .70). Use none of them as a measurement."
+        "nuances. As a judge, held against authored exchanges under pack `reference`, it labels two of three remarks "
+        "rightly (`label_score`, AUC .75); its `realism_score` catches a third of the lines from another situation, "
+        "and little else; its `ambiguity_score` crowds around 3 (AUC .70). Use none of them as a measurement."
     ),
 }
 """Limits of single models by the file's name (`EngineIdentity.model`); they stand in place of the engine's."""

@@ -116,6 +116,12 @@ def find_holder(store: Store, folder: str) -> str | None:
     return _name_holder(note) if _is_live(store, folder, numbers[-1], note) else None
 
 
+def is_let_go(store: Store, folder: str) -> bool:
+    """Return whether the last holder of a lease let it go, so that it does not come back to it."""
+    numbers = _list_numbers(store, folder)
+    return bool(numbers) and bool(_read_note(store, folder, numbers[-1]).get("released"))
+
+
 def list_holders(store: Store, folder: str) -> Iterator[tuple[str, str]]:
     """Yield each lease below a folder that somebody holds: its name relative to the folder, and who."""
     for name in sorted({posixpath.dirname(path) for path in store.list(folder)}):

@@ -79,7 +79,7 @@ def _digest_texts(values: pa.Array) -> Digests:
     known = [digest_bytes(text.as_buffer() or b"") for text in coded.dictionary]
     if not known:
         return np.full(len(values), _NULL)
-    return np.array(known, np.uint64)[np.asarray(pc.fill_null(coded.indices, 0))]
+    return np.array(known, np.uint64).take(np.asarray(pc.fill_null(coded.indices, 0)))
 
 
 def _digest_lists(values: pa.Array) -> Digests:

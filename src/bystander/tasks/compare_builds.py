@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,10 +21,10 @@ from bystander.schemas.description_changes import Change, list_changes
 from bystander.schemas.errors import BuildError
 from bystander.schemas.sid import SID_FINAL
 from bystander.schemas.tpi import FINAL
+from bystander.storage.build_contents import read_columns
 from bystander.storage.build_manifest import BuildManifest, ManifestBase, ShardInfo, read_build_kind, read_manifest
 from bystander.storage.evaluation_manifest import SCORES_NAME
 from bystander.storage.filesystem import Store
-from bystander.storage.parquet_files import open_parquet
 from bystander.storage.releases import open_build
 from bystander.storage.row_digests import ENCODING, SAMPLES, RowDigests, list_columns, read_row_digests
 from bystander.storage.sid_manifest import SidManifest, read_sid_manifest
@@ -130,6 +130,7 @@ class _Comparison:
         where = ("the first build", "the second build")[lacking]
         store, manifest = self._stores[lacking], self._manifests[lacking]
         explainer: TpiAbsence | SidAbsence
+        columns: tuple[str, ...]
         if isinstance(manifest, SidManifest):
             explainer, columns = SidAbsence(store, manifest, self._changes, where), SID_ABSENCE_COLUMNS
         else:
@@ -137,7 +138,8 @@ class _Comparison:
             explainer, columns = TpiAbsence(store, manifest, self._changes, where), TPI_ABSENCE_COLUMNS
         kind = _kind_of(manifest)
         causes: dict[str, Cause] = {}
-        for row in _read_rows(self._stores[1 - lacking], shards, ids, columns):
+        having = self._manifests[1 - lacking].model_copy(update={"shards": tuple(shards)})
+        for row in _read_rows(self._stores[1 - lacking], having, ids, columns):
             causes[row["id"]] = explainer.explain(row, choose_way(kind, row))
         return [RowDifference(row_id, change, (causes[row_id],), ()) for row_id in ids]
 
@@ -184,18 +186,13 @@ def _count_audio(match: RowMatch, before: RowDigests, after: RowDigests) -> Audi
 
 
 def _read_rows(
-    store: Store, shards: Sequence[ShardInfo], ids: Sequence[str], columns: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return some columns of the rows of these ids."""
+    store: Store, manifest: ManifestBase, ids: Sequence[str], columns: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield some columns of the rows of these ids; those that the build does not have are null."""
     wanted = pa.array(ids, pa.string())
-    rows: list[dict[str, Any]] = []
-    for shard in shards:
-        with open_parquet(store, shard.file, shard.bytes) as file:
-            there = [name for name in columns if name in file.schema_arrow.names]
-            table = file.read(columns=there)
-            chosen = table.filter(pc.is_in(table["id"], wanted)).to_pylist()
-        rows += [{name: row.get(name) for name in columns} for row in chosen]
-    return rows
+    for _, batch in read_columns(store, manifest, ("id",), [name for name in columns if name != "id"]):
+        for row in batch.filter(pc.is_in(batch.column("id"), wanted)).to_pylist():
+            yield {name: row.get(name) for name in columns}
 
 
 def _read_manifest(store: Store) -> ManifestBase:

@@ -99,6 +99,11 @@ def _list_notes(a: ComparedBuild, b: ComparedBuild, shared: Shared) -> list[str]
             f"Only {shared.ids:,} rows are in both builds, of {len(a.pairs):,} and {len(b.pairs):,}: they were not "
             f"made of the same requests ({_describe_queries(a)} and {_describe_queries(b)})."
         )
+    if not {*a.manifest.pack.classes} & {*b.manifest.pack.classes}:
+        notes.append(
+            "The packs have no class of the same name, so every label differs by its name: the table says what became "
+            "of what."
+        )
     if not shared.compared:
         notes.append("No row has the same texts and a label in both builds, so labels and replies are not compared.")
     return notes

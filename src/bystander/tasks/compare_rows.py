@@ -59,7 +59,7 @@ def _name_columns(differs: npt.NDArray[np.bool_], names: Sequence[str]) -> list[
     for row in differs:
         key = row.tobytes()
         if key not in known:
-            known[key] = frozenset(names[i] for i in np.flatnonzero(row))
+            known[key] = frozenset(name for name, other in zip(names, row, strict=True) if other)
         sets.append(known[key])
     return sets
 

@@ -22,13 +22,11 @@ from bystander.schemas.pack_diff import (
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
 from bystander.tasks.compared_rows import ComparedBuild, ComparedRow
 from bystander.tasks.metrics.bootstrap import estimate_mean
-from bystander.tasks.metrics.label_agreement import measure_label_agreement
+from bystander.tasks.metrics.label_agreement import measure_association, measure_label_agreement
 from bystander.tasks.metrics.reply_similarity import ReplySimilarity, measure_similarity
 from bystander.tasks.texts.mentions import refers_to_other_person
 from bystander.tasks.texts.spoken_text import split_words
 
-FLIPPED = "labels differ"
-"""Group of the replies to rows that the builds label differently."""
 _SEED = 0
 _NO_KIND = "none"
 
@@ -92,7 +90,10 @@ def compare_labels(pairs: Sequence[Pair], classes_a: Sequence[str], classes_b: S
             kappa=None,
             kappa_low=None,
             kappa_high=None,
-            kappa_note="the packs have different classes, so agreement by chance means nothing",
+            kappa_note="the packs have different classes, so there is no agreement by chance to hold it against",
+            association=measure_association(
+                [str(pair.a.label) for pair in pairs], [str(pair.b.label) for pair in pairs]
+            ),
         )
     agreement = measure_label_agreement(
         [str(pair.a.label) for pair in pairs],
@@ -107,6 +108,7 @@ def compare_labels(pairs: Sequence[Pair], classes_a: Sequence[str], classes_b: S
         kappa_low=agreement.low,
         kappa_high=agreement.high,
         kappa_note=agreement.reason,
+        association=None,
     )
 
 
@@ -127,15 +129,23 @@ def compare_kinds(pairs: Sequence[Pair], classes: Sequence[str]) -> list[KindFli
 
 
 def compare_replies(pairs: Sequence[Pair], singles: Sequence[Pair], classes: Sequence[str]) -> list[RepliesAlike]:
-    """Return how alike replies are by label, then for rows whose labels differ, then for hard negatives."""
-    groups = {label: [pair for pair in pairs if pair.a.label == pair.b.label == label] for label in classes}
-    groups[FLIPPED] = [pair for pair in pairs if pair.a.label != pair.b.label]
+    """Return how alike replies are by label, then by flip, then for hard negatives."""
+    groups: dict[str, list[Pair]] = {label: [] for label in classes}
+    groups |= {name_flip(one, other): [] for one in classes for other in classes if one != other}
+    for pair in pairs:
+        one, other = str(pair.a.label), str(pair.b.label)
+        groups[one if one == other else name_flip(one, other)].append(pair)
     groups[HARD_NEGATIVE_LABEL] = list(singles)
     return [
         _compare_group(group, replied)
         for group, members in groups.items()
         if (replied := [pair for pair in members if pair.similarity is not None])
     ]
+
+
+def name_flip(one: str, other: str) -> str:
+    """Return how rows of one label in A and another in B are named."""
+    return f"{one} → {other}"
 
 
 def describe_labels(build: ComparedBuild) -> dict[str, LabelFigures]:
@@ -174,11 +184,12 @@ def choose_flips(pairs: Sequence[Pair], limit: int) -> list[RowPair]:
 
 
 def choose_least_alike(pairs: Sequence[Pair], limit: int) -> list[RowPair]:
-    """Return rows labelled alike whose replies have the fewest words in common."""
+    """Return rows whose replies have the fewest words in common: of those labelled alike, if there are any."""
+    alike = [pair for pair in pairs if pair.a.label == pair.b.label]
     replied = [
         (pair.similarity.rouge_l, pair.similarity.bleu, pair.a.id, pair)
-        for pair in pairs
-        if pair.similarity is not None and pair.a.label == pair.b.label and pair.similarity.rouge_l < 1
+        for pair in alike or pairs
+        if pair.similarity is not None and pair.similarity.rouge_l < 1
     ]
     replied.sort(key=lambda item: item[:3])
     return [_show(pair) for *_, pair in replied[:limit]]

@@ -92,10 +92,10 @@ def read_compared_build(address: str) -> ComparedBuild:
         raise BuildError(f"{store.uri}: was cut from another build; compare that one: {_name_origin(manifest)}")
     pairs: dict[str, ComparedRow] = {}
     singles: dict[str, ComparedRow] = {}
-    for row in (*_read_published(store, manifest), *_read_rejects(store, manifest)):
+    # A row that several steps refused stands under the last; one that is published is so, whatever else was tried.
+    for row in (*_read_rejects(store, manifest), *_read_published(store, manifest)):
         rows = pairs if row.n_speakers == 2 else singles
-        # What is published is so, whatever else was tried with it.
-        rows.setdefault(row.id, row)
+        rows[row.id] = row
     return ComparedBuild(address, manifest, pairs, singles)
 
 
@@ -128,7 +128,7 @@ def _read_rejects(store: Store, manifest: BuildManifest) -> Iterator[ComparedRow
 
 
 def _make_reject(row: Mapping[str, Any]) -> ComparedRow:
-    cells = {name: row.get(name) for name in _COLUMNS}
+    cells: dict[str, Any] = {name: row.get(name) for name in _COLUMNS}
     return ComparedRow(
         **{**cells, "n_speakers": cells["n_speakers"] or 2},
         fate=f"{row['reject_stage']}: {row['reject_reason']}",

@@ -8,9 +8,9 @@ from typing import Any
 from bystander.schemas.build_differences import Cause
 from bystander.schemas.description_changes import Change, list_changes
 from bystander.schemas.sid import NOISE, SILENCE
+from bystander.storage.build_contents import read_columns
 from bystander.storage.build_manifest import ManifestBase
 from bystander.storage.filesystem import Store
-from bystander.storage.parquet_files import open_parquet
 from bystander.storage.sid_manifest import SidManifest
 from bystander.tasks.explain_absence import describe_rejection, say_changes
 from bystander.tasks.rejected_rows import read_rejected_rows
@@ -40,9 +40,8 @@ class SidAbsence:
         self._where = where
         self._refused = read_rejected_rows(store, manifest)
         self._recordings = set(self._refused.recording_ids)
-        for shard in manifest.shards:
-            with open_parquet(store, shard.file, shard.bytes) as file:
-                self._recordings.update(file.read(columns=["recording_id"])["recording_id"].to_pylist())
+        for _, batch in read_columns(store, manifest, ("recording_id",)):
+            self._recordings.update(batch.column("recording_id").to_pylist())
 
     def explain(self, row: Mapping[str, Any], way: Way) -> Cause:
         """Return why a row, with the columns `SID_ABSENCE_COLUMNS`, is not in the build."""

@@ -169,6 +169,11 @@ def _list_warnings(
 ) -> Iterator[str]:
     if differing := _list_other_engines(config, measures):
         yield f"the yields, {measures.source}, are those of other engines ({'; '.join(differing)})"
+    if measures.labels and not set(measures.labels) & set(config.targets.labels):
+        yield (
+            f"the yields, {measures.source}, are those of a pack with other classes "
+            f"({', '.join(sorted(measures.labels))}): {', '.join(config.targets.labels)} are taken for equally frequent"
+        )
     if report.requests.expected > report.requests_there:
         source = config.queries.path or "the starter set"
         yield (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bystander.prompts.load import load_pack
 from bystander.schemas.config import TpiConfig
+from bystander.schemas.engines import EngineRole
 from bystander.schemas.errors import InputError
 from bystander.schemas.pack_preview import PackAnswers, PackPreview, PreviewedClass, SampleRow
 from bystander.schemas.packs import PackClass
@@ -100,6 +101,6 @@ def _describe_source(rows_from: str | None, rows: Sequence[SampleRow]) -> str:
     return f"{rows_from or 'samples of the package'}, {len(rows)} rows"
 
 
-def _name_engine(environment: StageEnvironment, role: str) -> str:
+def _name_engine(environment: StageEnvironment, role: EngineRole) -> str:
     identity = environment.engine(role).identity
     return f"{identity.name} {identity.model}".strip()

@@ -13,7 +13,7 @@ from bystander.tasks.row_ways import CUT, PLAN_SILENCES, SELECT, SPLIT, Way
 _Root = tuple[int, tuple[Change, ...]]
 """Place of a step in its way (`_INPUT` for what comes before it), and what of it changed; nothing: unexplained."""
 _INPUT = -1
-_ONE_OF_MANY = ("build_seed", "engines", "prompts", "classes", "taxonomy", "exclusions")
+_ONE_OF_MANY = ("build_seed", "engines", "prompts", "classes", "pack", "taxonomy", "exclusions")
 """Fields that several stages share: that one changed is said of the first stage that it changed for."""
 _SHOWN = 3
 
@@ -42,8 +42,15 @@ class StageChanges:
         The digest of the whole pack is left out: it ends up in a column, and decides nothing else.
         """
         if step not in self._known:
-            self._known[step] = tuple(change for change in self._compare(step) if change.field != "pack")
+            self._known[step] = self._name_pack(change for change in self._compare(step) if change.field != "pack")
         return self._known[step]
+
+    def _name_pack(self, changes: Iterable[Change]) -> tuple[Change, ...]:
+        """Return changes with those of texts and classes as one, where it is another pack altogether."""
+        listed = tuple(changes)
+        renamed = list_changes(*({"pack.name": _find_pack_name(manifest)} for manifest in self.manifests))
+        others = tuple(change for change in listed if change.field.partition(".")[0] not in ("prompts", "classes"))
+        return (*others, *renamed) if len(others) < len(listed) and renamed else listed
 
     def _compare(self, step: str) -> tuple[Change, ...]:
         if step in (SELECT, SPLIT, CUT, PLAN_SILENCES):
@@ -53,6 +60,12 @@ class StageChanges:
             there = [ABSENT if one is None else step for one in (old, new)]
             return () if old is new else (Change("stage", *there),)
         return list_changes(old, new)
+
+
+def _find_pack_name(manifest: ManifestBase) -> str | None:
+    """Return the name of the pack, or of the prompts of a SID build."""
+    section = getattr(manifest, "pack", None) or getattr(manifest, "prompts", None)
+    return getattr(section, "name", None)
 
 
 def _describe_step(step: str, manifest: ManifestBase) -> dict[str, Any]:
@@ -66,7 +79,8 @@ def _describe_step(step: str, manifest: ManifestBase) -> dict[str, Any]:
             return {"build_seed": manifest.seed}
         case "split":
             parts = getattr(manifest, "parts_of", None)
-            return {"kind": getattr(manifest, "kind", ""), "parts": parts and parts.model_dump(mode="json")}
+            asked = {"shares": parts.shares, "seed": parts.seed} if parts is not None else {}
+            return {"kind": getattr(manifest, "kind", ""), **asked}
     return {}
 
 
@@ -118,7 +132,7 @@ class CauseTracer:
                 else:
                     reasons.pop(name, None)
         # What only the first stage looks at changes nothing after it.
-        return sorted(found.items()) or [(_INPUT, ())]
+        return sorted(found.items()) or [(_INPUT if content & way.inputs else len(way.steps) - 1, ())]
 
     def _describe(self, way: Way, place: int, changes: tuple[Change, ...]) -> Cause:
         if place == _INPUT:

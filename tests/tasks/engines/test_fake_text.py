@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bystander.prompts.load import load_pack
 from bystander.schemas.engines import RowFault, TextReply, TextRequest
 from bystander.schemas.taxonomy import Scenario, ScenarioExample, Taxonomy
 from bystander.schemas.text_tasks import NO, YES
 from bystander.tasks.engines.fake_text import FakeTextEngine
+from bystander.tasks.engines.rule_judge import judge_by_rules
+from bystander.tasks.stages.write_replies import check_mention
 
 
 def make_engine(**fields):
@@ -95,9 +98,28 @@ def test_a_fifth_is_ambiguous():
     assert 0.16 < sum(score >= 4 for score in scores) / 1000 < 0.24
 
 
-def reply_to(class_):
-    variables = {"primary": "Play music in the garden.", "third_party": "Mind the garden, sure.", "kind": ""}
-    [reply] = make_engine().generate([ask("write_reply", class_=class_, **variables)])
+def test_labels_of_many_classes_are_spread_over_all_of_them():
+    """Of n classes, n - 1 are asked about; the row belongs to the most probable one, or else to the last."""
+    classes = [f"class_{letter}" for letter in "abcde"]
+    found = []
+    for i in range(1000):
+        requests = [ask("label_class", (YES, NO), primary="A.", third_party=str(i), class_=key) for key in classes[:-1]]
+        scores = {
+            request.variables["class"]: reply.option_probs[YES]
+            for request, reply in zip(requests, make_engine().generate(requests), strict=True)
+        }
+        best = max(scores, key=scores.get)
+        found.append(best if scores[best] >= 0.5 else classes[-1])
+    assert all(150 < found.count(key) < 250 for key in classes)
+
+
+CLASSES = {item.key: item for name in ("reference", "household", "strict_primary") for item in load_pack(name).classes}
+TEXTS = {"primary": "Play music in the garden.", "third_party": "Mind the garden, sure."}
+
+
+def reply_to(label, **texts):
+    variables = {**TEXTS, **texts, "kind": "", "conduct": CLASSES[label].conduct}
+    [reply] = make_engine().generate([ask("write_reply", class_=label, **variables)])
     return reply.value["reply"]
 
 
@@ -107,6 +129,17 @@ def test_reply_attributes_an_actionable_remark():
 
 def test_reply_to_an_ignorable_remark_shares_no_content_word_with_it():
     assert reply_to("ignorable") == "Certainly, starting right away. That was: play music in."
+
+
+@pytest.mark.parametrize("label", CLASSES)
+def test_replies_do_what_can_be_told_of_any_class(label):
+    texts = {"primary": "Play music in the garden.", "third_party": "The uncle keeps that yellow ladder again."}
+    item, reply = CLASSES[label], reply_to(label, **texts)
+    row = {"primary_complete": texts["primary"], "third_party_text": texts["third_party"]}
+    assert check_mention(reply, row, item) is None
+    assert reply.endswith(item.reply_ends_with)
+    verdict = judge_by_rules("judge_strategy", {**texts, "class": label, "conduct": item.conduct, "answer": reply})
+    assert verdict.value["score"] == 1
 
 
 def test_calls_are_counted_and_faults_injected():

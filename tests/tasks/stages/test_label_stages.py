@@ -15,10 +15,6 @@ from bystander.tasks.stages.option_scores import shift_probability
 KINDS = {"A": 0.1, "B": 0.2, "C": 0.6, "D": 0.1}
 
 
-def yes(probability):
-    return {"Yes": probability, "No": 1 - probability}
-
-
 def a(probability):
     return {"A": probability, "B": 1 - probability}
 
@@ -30,6 +26,34 @@ def judge_with(probability, kinds=KINDS):
         return dict(zip(request.options, (probability, 1 - probability), strict=True))
 
     return ScriptedTextEngine(answer)
+
+
+def make_pack(*keys):
+    """Return a pack of these classes, all but the last with one kind, for prompts without text."""
+    classes = tuple(
+        PackClass(
+            key=key,
+            criteria="c",
+            policy="p",
+            mentions_third_party=True,
+            kinds=() if key == keys[-1] else (PackKind(key=f"of_{key}", definition="the one kind"),),
+        )
+        for key in keys
+    )
+
+    class Pack:
+        name, digest = "made", "0" * 64
+
+        def __init__(self):
+            self.classes = classes
+
+        def messages(self, task, variables):
+            return ()
+
+        def answers(self, task):
+            return "A", "B"
+
+    return Pack()
 
 
 class TestCheckRealism:
@@ -94,36 +118,53 @@ class TestLabelActionability:
         assert list_reasons(self.run(judge_with(0.45), min_score=0.6)) == ["uncertain_label"]
         assert list_reasons(self.run(judge_with(0.65), min_score=0.6)) == []
 
+    def label_by(self, scores, **params):
+        """Return the row, or the reasons if it is rejected, with a judge who gives each class its score."""
+        engine = ScriptedTextEngine(lambda request, number: a(scores[request.variables["class"]]))
+        output = self.run(engine, pack=make_pack("defer", "confirm", "act", "ignore"), **params)
+        return (output.kept.to_pylist() or list_reasons(output))[0]
+
     def test_of_several_classes_the_most_probable_wins(self):
-        classes = tuple(
-            PackClass(key=key, criteria="c", policy="p", mentions_third_party=True, kinds=kinds)
-            for key, kinds in (
-                ("urgent", (PackKind(key="only", definition="the one kind"),)),
-                ("helpful", ()),
-                ("other", ()),
-            )
-        )
+        row = self.label_by({"defer": 0.2, "confirm": 0.9, "act": 0.6})
+        assert (row["label"], row["kind"]) == ("confirm", "of_confirm")
+        row = self.label_by({"defer": 0.1, "confirm": 0.2, "act": 0.2})
+        assert (row["label"], row["kind"]) == ("ignore", None)
 
-        class Pack:
-            name, digest = "three", "0" * 64
+    def test_a_rival_takes_its_part_of_the_score(self):
+        row = self.label_by({"defer": 0.6, "confirm": 0.9, "act": 0.5})
+        parts = {
+            "defer": 0.6 * 0.1 * 0.5,
+            "confirm": 0.4 * 0.9 * 0.5,
+            "act": 0.4 * 0.1 * 0.5,
+            "ignore": 0.4 * 0.1 * 0.5,
+        }
+        assert row["label_score"] == pytest.approx(parts["confirm"] / sum(parts.values()))
+        assert self.label_by({"defer": 0.0, "confirm": 0.9, "act": 0.0})["label_score"] == pytest.approx(0.9, abs=1e-5)
 
-            def __init__(self):
-                self.classes = classes
+    def test_of_equal_ones_the_first_wins_and_is_uncertain(self):
+        scores = {"defer": 0.3, "confirm": 0.9, "act": 0.9}
+        assert self.label_by(scores)["label"] == "confirm"
+        assert self.label_by(scores, min_score=0.5) == "uncertain_label"
+        assert self.label_by({**scores, "act": 0.2}, min_score=0.5)["label"] == "confirm"
 
-            def messages(self, task, variables):
-                return ()
+    def test_answers_without_probabilities_go_by_the_order_of_the_classes(self):
+        assert self.label_by({"defer": 1.0, "confirm": 1.0, "act": 1.0})["label"] == "defer"
+        assert self.label_by({"defer": 0.0, "confirm": 1.0, "act": 1.0})["label"] == "confirm"
 
-            def answers(self, task):
-                return "Yes", "No"
+    def test_thresholds_decide_among_classes_too(self):
+        scores = {"defer": 0.1, "confirm": 0.7, "act": 0.6}
+        assert self.label_by(scores, thresholds={"act": 0.3})["label"] == "act"
+        assert self.label_by(scores, thresholds={"confirm": 0.8, "act": 0.7})["label"] == "ignore"
 
-        scores = {"urgent": 0.9, "helpful": 0.6}
-        engine = ScriptedTextEngine(lambda request, number: yes(scores[request.variables["class"]]))
-        row = self.run(engine, pack=Pack()).kept.to_pylist()[0]
-        assert (row["label"], row["kind"]) == ("urgent", "only")
-        scores.update(urgent=0.1, helpful=0.2)
-        row = self.run(engine, pack=Pack()).kept.to_pylist()[0]
-        assert row["label"] == "other"
-        assert row["label_score"] == pytest.approx(0.8)
+    @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0.05, 0.95))
+    def test_scores_are_a_distribution_whose_mode_is_the_label(self, scores, threshold):
+        shifted = {f"c{i}": shift_probability(score, threshold) for i, score in enumerate(scores)}
+        weighed = label_actionability._weigh_against_others(shifted, "last")
+        assert sum(weighed.values()) == pytest.approx(1)
+        best = max(shifted, key=shifted.get)
+        assert weighed[best if shifted[best] >= 0.5 else "last"] == pytest.approx(max(weighed.values()))
+        if len(scores) == 1:
+            assert weighed == {"c0": shifted["c0"], "last": 1 - shifted["c0"]}
 
     def test_a_fault_in_the_kind_rejects_the_row(self):
         engine = judge_with(0.8, kinds=RowFault("request_refused"))

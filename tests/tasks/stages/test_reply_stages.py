@@ -5,6 +5,7 @@ import re
 import pytest
 from scripted_text import ScriptedTextEngine, answer_always, list_reasons, make_context, make_rows
 
+from bystander.prompts.load import load_pack
 from bystander.schemas.engines import ENGINE_REASONS, RowFault
 from bystander.schemas.identity import make_id
 from bystander.schemas.tpi import LABELLED, VOICED
@@ -24,6 +25,45 @@ COMMON_FAULTS = [
     ("reply_repeats_itself", {"reply": "I can play it, I can play it."}, {}),
     ("reply_has_too_many_words", {"reply": "I heard someone say that it is late. Should I?"}, {"max_words": 6}),
 ]
+
+
+class TestClassesOfOtherPacks:
+    def run(self, reply, pack, label, **row):
+        context = make_context(answer_always({"reply": reply}), WriteReplies(), pack=load_pack(pack))
+        return write_replies.STAGE(make_rows(LABELLED, {"label": label, "kind": None, **row}), context)
+
+    LEFT = "Someone with you spoke up too, which I leave to you. Jazz is on in the kitchen."
+
+    def test_a_remark_that_is_left_to_the_people_is_not_taken_up(self):
+        assert len(self.run(self.LEFT, "household", "defer").kept) == 1
+        taken_up = self.run(
+            "Someone with you says that the neighbours sleep, which I leave to you.", "household", "defer"
+        )
+        assert list_reasons(taken_up) == ["reply_takes_up_remark"]
+        assert list_reasons(self.run(PLAIN, "household", "defer")) == ["reply_ignores_remark"]
+
+    def test_words_of_the_packs_own_opening_are_not_the_remarks(self):
+        remark = {"third_party_text": "No, leave it off."}
+        assert len(self.run(self.LEFT, "household", "defer", **remark).kept) == 1
+        other = self.run("Jazz is on. Someone with you wants to leave.", "household", "defer", **remark)
+        assert list_reasons(other) == ["reply_takes_up_remark"]
+
+    def test_a_class_that_acts_attributes_and_takes_up(self):
+        done = "Done, as someone with you asked: no jazz, since the neighbours are asleep."
+        assert len(self.run(done, "household", "act").kept) == 1
+        assert list_reasons(self.run(PLAIN, "household", "act")) == ["reply_ignores_remark"]
+
+    @pytest.mark.parametrize("label", ["contested", "incidental"])
+    def test_the_strict_pack_never_mentions_anybody_or_takes_anything_up(self, label):
+        assert len(self.run("As you asked, jazz is on. You can still change it.", "strict_primary", label).kept) == 1
+        for reply in ("As you asked, jazz is on, softly for the neighbours.", "Someone disagrees, but jazz is on."):
+            assert list_reasons(self.run(reply, "strict_primary", label)) == ["reply_mentions_remark"]
+
+    def test_a_class_of_an_everyday_name_may_be_said(self):
+        reply = "Someone near you says they are asleep. Do you want to confirm the jazz, or should I not act on it?"
+        assert len(self.run(reply, "household", "confirm").kept) == 1
+        named = self.run("Confirm: someone near you says they are asleep. Do you want that?", "household", "confirm")
+        assert list_reasons(named) == ["reply_leaks_label"]
 
 
 class TestWriteReplies:
@@ -125,5 +165,9 @@ class TestBuildHardNegatives:
 
 def test_every_reason_is_declared_and_tested():
     tested = {reason for reason, _, _ in COMMON_FAULTS} | ENGINE_REASONS
-    assert write_replies.STAGE.reasons == tested | {"reply_mentions_remark", "reply_ignores_remark"}
+    assert write_replies.STAGE.reasons == tested | {
+        "reply_mentions_remark",
+        "reply_takes_up_remark",
+        "reply_ignores_remark",
+    }
     assert build_hard_negatives.STAGE.reasons == tested | {"reply_mentions_speaker", "not_ambiguous"}

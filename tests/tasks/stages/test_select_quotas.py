@@ -208,3 +208,60 @@ def test_scenarios_stay_as_equal_as_a_shortage_allows():
     assert by_label == {("yes",): n_yes, ("no",): 60}
     by_scenario = count(selection, pairs, "scenario")
     assert max(by_scenario.values()) - min(by_scenario.values()) <= 2
+
+
+def find_best_around(pinned, pinned_twins, cells, twins, targets, scenarios):
+    """The same of subsets that hold `pinned`, whose pairs get no other twin than the pinned ones."""
+    share, remainder = divmod(targets.pairs, len(scenarios))
+    rest = [i for i in range(len(cells)) if i not in pinned]
+    best = (0, 0)
+    for size in range(len(rest) + 1):
+        for added in combinations(rest, size):
+            subset = (*pinned, *added)
+            by_scenario = [sum(cells[i][0] == s for i in subset) for s in scenarios]
+            fits = all(sum(cells[i][1] == label for i in subset) <= n for label, n in targets.labels.items())
+            if fits and max(by_scenario) <= share + 1 and sum(n > share for n in by_scenario) <= remainder:
+                negatives = len(pinned_twins) + sum(i in twins for i in added)
+                best = max(best, (len(subset), min(negatives, targets.hard_negatives)))
+    return best
+
+
+@settings(max_examples=80, deadline=None)
+@given(CASES, st.tuples(st.integers(0, 3), st.integers(0, 3)), st.integers(0, 2), st.lists(CELLS, max_size=5))
+def test_what_is_pinned_stays_and_others_fill_up_to_greater_targets(case, more, more_negatives, fresh):
+    scenarios = ["a", "b", "c"]
+    small = TpiTargets(
+        labels=dict(zip(("yes", "no"), case["labels"], strict=True)), hard_negatives=case["hard_negatives"]
+    )
+    cells, twins = case["cells"][:6], [i for i in case["twins"] if i < 6]
+    first = select_quotas(
+        make_pairs(cells), make_negatives([f"row-{i}" for i in twins]), small, scenarios, case["seed"]
+    )
+    cells = [*cells, *fresh]
+    # Pairs that were spare before may have twins; a pinned pair has its old one or none.
+    kept_negatives = [n for n in range(len(twins)) if f"neg-{n}" in first.hard_negatives]
+    negatives = make_negatives([f"row-{i}" for i in [*twins, *range(6, len(cells), 2)]])
+    targets = TpiTargets(
+        labels={key: n + extra for (key, n), extra in zip(small.labels.items(), more, strict=True)},
+        hard_negatives=small.hard_negatives + more_negatives,
+    )
+    pinned = frozenset(first.ids)
+    grown = select_quotas(make_pairs(cells), negatives, targets, scenarios, case["seed"], pinned)
+    assert pinned <= set(grown.ids)
+    assert {row_id: grown.twins[row_id] for row_id in first.twins} == dict(first.twins)
+    assert not {pair for row_id, pair in grown.twins.items() if row_id not in pinned} & pinned
+    best = find_best_around(
+        [int(row_id.removeprefix("row-")) for row_id in first.pairs],
+        kept_negatives,
+        cells,
+        {*twins, *range(6, len(cells), 2)},
+        targets,
+        scenarios,
+    )
+    assert (len(grown.pairs), len(grown.hard_negatives)) == best
+
+
+def test_more_pinned_than_asked_for_is_refused():
+    pairs = make_pairs(make_grid(["a"], ["yes"], 2))
+    with pytest.raises(StageContractError, match="found no selection"):
+        select_quotas(pairs, make_negatives([]), TpiTargets(labels={"yes": 1}), ["a"], 0, frozenset({"row-0", "row-1"}))

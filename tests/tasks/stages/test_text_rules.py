@@ -158,6 +158,30 @@ def test_label_leaks():
     assert not rules.leaks_labels("The party starts at nine.", ["goal_suggestion"])
 
 
+KEYS = ("act", "confirm", "defer", "ignore", "act_now")
+
+
+@pytest.mark.parametrize(
+    "text", ["Confirm: the lamp is on.", "Done. Act: it is on.", "This is 'act'.", "It is (defer).", "Label: ignore."]
+)
+def test_everyday_keys_leak_where_they_stand_as_labels(text):
+    assert rules.leaks_labels(text, KEYS, KEYS)
+    assert not rules.leaks_labels(text, KEYS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Should I confirm the table?",
+        "I will act on that: the lamp is on.",
+        "Just ignore the bell, I set it for ten.",
+        "What kind do you want? Confirm it, and I order it.",
+    ],
+)
+def test_everyday_keys_may_be_said(text):
+    assert not rules.leaks_labels(text, KEYS, KEYS)
+
+
 @pytest.mark.parametrize("text", ["{a", "**bold**", "see [1]", "- a\n- b", "`code`"])
 def test_markup(text):
     assert rules.has_markup(text)

@@ -59,6 +59,19 @@ def measure_label_agreement(
     return LabelAgreement(kappa, float(low), float(high))
 
 
+def measure_association(first: Sequence[str], second: Sequence[str]) -> float | None:
+    """Return Cramér's V in [0, 1] between two labellings of the same rows, whose labels may have different names.
+
+    0: one says nothing of the other; 1: it decides it. Without correction for bias, so that few rows of many labels are
+    high by chance. None where either gives all rows one label (Cramér 1946, chapter 21).
+    """
+    if len({*first}) < 2 or len({*second}) < 2:
+        return None
+    from scipy.stats.contingency import association, crosstab
+
+    return float(association(crosstab(list(first), list(second)).count, method="cramer"))
+
+
 def _count_by_cluster(first: Sequence[str], second: Sequence[str], clusters: Sequence[Hashable]) -> NDArray[np.float64]:
     """Return each cluster's table of labels, shape (clusters, labels, labels), in an order that these alone decide."""
     places = {label: at for at, label in enumerate(sorted({*first, *second}))}

@@ -105,5 +105,5 @@ STAGE = Stage(
         "ambiguity_score",
     ),
     text_tasks=(WRITE_ONE_SPEAKER_REPLY.name,),
-    checks_leaks=True,
+    class_fields=("key",),
 )

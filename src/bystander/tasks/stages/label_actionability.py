@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -25,9 +26,12 @@ _DEFAULT_THRESHOLD = 0.5
 def label_actionability(rows: pa.Table, context: StageContext) -> StageOutput:
     """Ask the judge of every class but the last whether the interruption meets its criteria; the last is the default.
 
-    A class's score is the probability of the answer that says so, shifted so that its threshold becomes 0.5. The
-    highest score wins; the last class has 1 minus the highest of the others, and loses a tie. The kind is the judge's
-    most probable letter. The judge sees the complete request, since the label is about the words that were meant.
+    The probability of the answer that says so is shifted so that the class's threshold becomes 0.5. The highest wins if
+    it is at least 0.5, of equal ones the first in the pack; else the last class has the row. `label_score` is the
+    label's probability given that at most one class fits: of p for each class that was asked about, p times the product
+    of 1 - p of the others, over the sum of these and of the product of all 1 - p, which is the last class's part. With
+    two classes that is p or 1 - p; with more, a rival takes its part. The kind is the judge's most probable letter. The
+    judge sees the complete request, since the label is about the words that were meant.
 
     Columns read: primary_complete, third_party_text. Columns written: label, kind, label_score.
 
@@ -37,7 +41,7 @@ def label_actionability(rows: pa.Table, context: StageContext) -> StageOutput:
     table = rows.to_pylist()
     classes = context.pack.classes
     by_class = {
-        item.key: score_first_option(context.judge, [_make_class_request(row, item, context) for row in table])
+        item.key: score_first_option(context.judge, [make_class_request(row, item, context) for row in table])
         for item in classes[:-1]
     }
     outcomes: list[dict[str, Any] | RowFault] = [
@@ -60,11 +64,21 @@ def _choose_class(
         if isinstance(score, RowFault):
             return score
         shifted[key] = shift_probability(score, params.thresholds.get(key, _DEFAULT_THRESHOLD))
-    best = max(shifted, key=lambda key: shifted[key])
-    label, score = (best, shifted[best]) if shifted[best] >= 0.5 else (default, 1.0 - shifted[best])
+    best = max(shifted, key=lambda key: shifted[key])  # the first of equal ones
+    label = best if shifted[best] >= 0.5 else default
+    score = _weigh_against_others(shifted, default)[label]
     if score < params.min_score:
         return RowFault("uncertain_label", f"{label} has a score of {score:.3f}, below {params.min_score}")
     return {"label": label, "label_score": score}
+
+
+def _weigh_against_others(shifted: Mapping[str, float], default: str) -> dict[str, float]:
+    """Return each class's probability given that one class at most fits; they sum to 1."""
+    parts = {
+        key: math.prod(p if other == key else 1.0 - p for other, p in shifted.items()) for key in (*shifted, default)
+    }
+    total = math.fsum(parts.values())
+    return {key: part / total for key, part in parts.items()}
 
 
 def _choose_kinds(rows: Sequence[Row], item: PackClass, context: StageContext) -> list[str | RowFault | None]:
@@ -91,7 +105,8 @@ def _choose_kinds(rows: Sequence[Row], item: PackClass, context: StageContext) -
     return kinds
 
 
-def _make_class_request(row: Row, item: PackClass, context: StageContext) -> TextRequest:
+def make_class_request(row: Row, item: PackClass, context: StageContext) -> TextRequest:
+    """Return the question whether a row's interruption meets the criteria of a class."""
     return TextRequest(
         task=LABEL_CLASS.name,
         messages=context.pack.messages(LABEL_CLASS.name, {**_get_texts(row), "class": item}),
@@ -108,7 +123,7 @@ def _get_texts(row: Row) -> dict[str, str]:
 
 STAGE = Stage(
     name=NAME,
-    version=2,
+    version=3,
     reads=REALISTIC,
     writes=LABELLED,
     reasons=ENGINE_REASONS | {"uncertain_label"},

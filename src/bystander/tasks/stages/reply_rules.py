@@ -32,7 +32,7 @@ def read_reply(reply: TextReply, label_keys: Sequence[str], max_words: int) -> s
         return RowFault("empty_reply", "the reply has no words")
     checks = (
         ("reply_has_markup", rules.has_markup(text)),
-        ("reply_leaks_label", rules.leaks_labels(text, label_keys)),
+        ("reply_leaks_label", rules.leaks_labels(text, label_keys, label_keys)),
         ("reply_refuses", rules.refuses(text)),
         ("reply_repeats_itself", rules.repeats_itself(text)),
         ("reply_has_too_many_words", len(split_words(text)) > max_words),

@@ -38,6 +38,13 @@ _ROLE_LABELS = re.compile(
     re.IGNORECASE,
 )
 
+_AS_A_LABEL = (
+    r"(?:^|[.!?]\s)\W*KEY\s*:",
+    r"[\"'(]KEY[\"')]",
+    r"\b(?:class|category|label|kind)\s*(?:is|:|=)?\s+\W?KEY\b",
+)
+"""How a class's KEY stands in a text that names the class, and not the thing."""
+
 
 def measure_shared_words(text: str, other: str) -> float:
     """Return which share of the words of `text` occur in `other` too, each as often as there; 0 for no words."""
@@ -105,12 +112,24 @@ def addresses_somebody(line: str) -> bool:
     return bool(_SECOND_PERSON.search(_NO_ADDRESS.sub(" ", straighten_marks(line))))
 
 
-def leaks_labels(text: str, keys: Iterable[str] = ()) -> bool:
-    """Whether a text talks about roles, classes or `keys` (class, kind, scenario keys) instead of the matter."""
+def leaks_labels(text: str, keys: Iterable[str] = (), labels: Iterable[str] = ()) -> bool:
+    """Whether a text talks about roles, classes or keys instead of the matter.
+
+    `keys` (of classes, kinds, scenarios) leak wherever they stand if they have an underscore, which nobody says. Keys
+    without one may be everyday words ("confirm", "act"): those in `labels` leak only where they stand as a label, as in
+    "Confirm: the lamp is on", "'act'" or "class act".
+    """
     if _ROLE_LABELS.search(text):
         return True
     lowered = text.lower()
-    return any(re.search(rf"\b{re.escape(key.lower())}\b", lowered) for key in keys if is_telling(key))
+    if any(re.search(rf"\b{re.escape(key.lower())}\b", lowered) for key in keys if is_telling(key)):
+        return True
+    return any(
+        re.search(pattern.replace("KEY", re.escape(key.lower())), lowered)
+        for key in labels
+        if not is_telling(key)
+        for pattern in _AS_A_LABEL
+    )
 
 
 def is_telling(key: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
@@ -105,8 +105,11 @@ def _accept_texts(
         return RowFault("unparsable_reply", "the reply lacks primary or third_party")
     primary = clean_spoken_text(value["primary"], params.keep_apostrophes)
     line = clean_spoken_text(value["third_party"], params.keep_apostrophes)
-    fault = _check_primary(primary, line, row, scenario, params) or _check_line(
-        line, primary, scenario, context, params
+    keys = [item.key for item in context.pack.classes] + [scenario.key]
+    fault = (
+        _check_primary(primary, line, row, scenario, params)
+        or check_line(line, primary, keys, scenario.openings, scenario.ends_with, params)
+        or _check_copy(line, scenario, params)
     )
     if fault is not None:
         return fault
@@ -134,22 +137,29 @@ def _check_primary(
     return None
 
 
-def _check_line(
-    line: str, primary: str, scenario: Scenario, context: StageContext, params: WriteInterruptions
+def check_line(
+    line: str,
+    primary: str,
+    label_keys: Sequence[str],
+    openings: Sequence[str],
+    ends_with: tuple[str, ...],
+    params: WriteInterruptions,
 ) -> RowFault | None:
+    """Return the first rule that a bystander's line breaks, whatever its scenario's examples are.
+
+    `openings` and `ends_with` are the scenario's, `label_keys` those of classes and scenario.
+    """
     words = len(split_words(line))
-    keys = [item.key for item in context.pack.classes] + [scenario.key]
     checks = (
         ("unspeakable_text", not is_speakable(line)),
         ("third_party_too_short", words < 2),
         ("third_party_too_long", words > params.max_third_party_words),
-        ("wrong_ending", not line.endswith(scenario.ends_with)),
+        ("wrong_ending", not line.endswith(ends_with)),
         ("refuses_request", rules.refuses(line)),
         ("speaks_as_assistant", rules.speaks_as_assistant(line)),
-        ("leaks_label", rules.leaks_labels(line, keys)),
+        ("leaks_label", rules.leaks_labels(line, label_keys)),
         ("repeats_itself", rules.repeats_itself(line)),
-        ("repeats_request", rules.repeats_request(line, primary, scenario.openings)),
-        ("copies_example", _copies_example(line, scenario, params.max_example_overlap)),
+        ("repeats_request", rules.repeats_request(line, primary, openings)),
     )
     for reason, broken in checks:
         if broken:
@@ -157,11 +167,13 @@ def _check_line(
     return None
 
 
-def _copies_example(line: str, scenario: Scenario, limit: float) -> bool:
+def _check_copy(line: str, scenario: Scenario, params: WriteInterruptions) -> RowFault | None:
     # Without the opening: the examples share it by design.
     own = rules.strip_opening(line, scenario.openings)
     texts = [rules.strip_opening(example.third_party, scenario.openings) for example in scenario.examples]
-    return any(rules.measure_shared_words(own, text) > limit for text in texts)
+    if any(rules.measure_shared_words(own, text) > params.max_example_overlap for text in texts):
+        return RowFault("copies_example", f"third_party: {line!r}")
+    return None
 
 
 STAGE = Stage(

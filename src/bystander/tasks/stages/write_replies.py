@@ -16,6 +16,7 @@ from bystander.schemas.tpi import LABELLED, REPLIED
 from bystander.schemas.tpi_params import WriteReplies
 from bystander.tasks.stages.reply_rules import COMMON_REPLY_REASONS, narrow_schema, read_reply
 from bystander.tasks.stages.text_attempts import Row, attempt_rows
+from bystander.tasks.stages.text_rules import strip_opening
 from bystander.tasks.texts.mentions import find_remark_words, refers_to_other_person
 
 NAME = "write_replies"
@@ -75,7 +76,9 @@ def write_replies(rows: pa.Table, context: StageContext) -> StageOutput:
 
 def check_mention(reply: str, row: Row, item: PackClass) -> RowFault | None:
     """Return the fault of a reply that mentions the remark or its words against its class's policy, or fails to."""
-    words = find_remark_words(reply, row["primary_complete"], row["third_party_text"])
+    # An opening is the pack's, so that no word of it comes from the remark: "leave it to you" may answer "leave it on".
+    said = strip_opening(reply, item.reply_openings)
+    words = find_remark_words(said, row["primary_complete"], row["third_party_text"])
     mentions = refers_to_other_person(reply)
     if not item.mentions_third_party and (mentions or words):
         return RowFault("reply_mentions_remark", f"{', '.join(words) or 'another person'} in the reply {reply!r}")

@@ -74,6 +74,12 @@ def is_speakable(text: str) -> bool:
     return bool(re.search("[A-Za-z]", text)) and not _SPEAKABLE.sub("", text)
 
 
+def find_unspeakable(text: str) -> tuple[int, str] | None:
+    """Return the position (from 0) and the character of the first that a voice stumbles on, or None."""
+    speakable = {i for found in _SPEAKABLE.finditer(text) for i in range(*found.span())}
+    return next(((i, sign) for i, sign in enumerate(text) if i not in speakable), None)
+
+
 def split_words(text: str) -> list[str]:
     """Return the words of `text`, in lower case, with their apostrophes and without punctuation."""
     return [word.lower() for word in _WORD.findall(text)]

@@ -1,0 +1,74 @@
+"""`bystander gc`: lists first, removes when it is told to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bystander.cli.main import main
+from bystander.storage.build_lock import lock_build
+from bystander.storage.filesystem import Store, open_store
+from bystander.storage.release_folders import write_mark
+from bystander.storage.releases import move_latest
+from final_rows import make_rows, write_build
+
+Run = Callable[..., tuple[int, str, str]]
+ROWS = make_rows(1, 0)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setenv("COLUMNS", "160")
+        monkeypatch.setattr(sys, "argv", ["bystander", "gc", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capfd.readouterr()
+        return end.value.code if isinstance(end.value.code, int) else 0, out, err
+
+    return call
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = open_store(tmp_path / "store")
+    for day in ("2026-11-01", "2026-11-08"):
+        with lock_build(store, "t", day):
+            write_build(store.uri_of(f"t/{day}"), ROWS, dataset="t", build=day)
+        write_mark(store.child("t", day), "released")
+        move_latest(store, "t", day, "")
+    return store
+
+
+def test_it_lists_and_removes_only_when_it_is_told_to(run: Run, store: Store) -> None:
+    before = store.list_sizes()
+    code, out, err = run(store.uri, "--keep-last", 1)
+    assert (code, err) == (0, "")
+    assert "t/2026-11-01" in out
+    assert "older than the newest 1 releases" in out
+    assert "t/latest points to it" in out
+    assert "MB would be freed; --apply removes it." in out
+    assert store.list_sizes() == before
+    code, out, err = run(store.uri, "--keep-last", 1, "--apply")
+    assert (code, "Nobody can be asked here; say --yes" in err, store.list_sizes()) == (2, True, before)
+    code, out, err = run(store.uri, "--keep-last", 1, "--apply", "--yes")
+    assert (code, err) == (0, "")
+    assert out.endswith(" MB freed.\n")
+    assert store.list_folders("t") == ["2026-11-08"]
+    assert "nothing to remove" in run(store.uri, "--keep-last", 1, "--apply", "--yes")[1]
+
+
+def test_mistakes_are_one_line(run: Run, store: Store, tmp_path: Path) -> None:
+    for arguments, message in {
+        (store.uri, "--drop", "t/2026-11-08"): "must stay: t/latest points to it",
+        (store.uri, "--drop", "2026-11-01"): "write DATASET/NAME",
+        (store.uri, "--keep", "nothing*"): "there is no build in the store",
+        (store.uri, "--keep-last", "0"): "keep-last",
+        (tmp_path / "none",): "there is no such store",
+    }.items():
+        code, out, err = run(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert message in err
