@@ -81,23 +81,6 @@ def test_mistakes_are_one_line(
     assert err.count("\n") == 1
 
 
-def test_a_pack_of_four_classes_is_planned(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(monkeypatch, capfd, "--profile", "fake", "--pack", "household", "--rows", "44", "--json")
-    report = json.loads(out)
-    assert (code, report["rows"]) == (0, 44)
-    calls = {call["task"]: call["calls"]["expected"] for call in report["calls"]}
-    assert calls["label_class"] == 3 * report["stages"]["label_actionability"]["expected"]
-
-
-def test_a_pack_that_is_not_there_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = run(monkeypatch, capfd, "--profile", "fake", "--pack", "nowhere")
-    assert code != 0
-    assert "pack 'nowhere'" in err
-    assert "Traceback" not in err
-
-
 def test_rebuild_has_the_options_of_build_and_writes_nothing(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -142,3 +125,20 @@ def test_mistakes_about_rebuilds_in_one_line(
     assert (code, out) == (2, "")
     assert part in err
     assert err.count("\n") == 1
+
+
+def test_a_pack_of_four_classes_is_planned(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(monkeypatch, capfd, "--profile", "fake", "--pack", "household", "--rows", "44", "--json")
+    report = json.loads(out)
+    assert (code, report["rows"]) == (0, 44)
+    calls = {call["task"]: call["calls"]["expected"] for call in report["calls"]}
+    assert calls["label_class"] == 3 * report["stages"]["label_actionability"]["expected"]
+
+
+def test_a_pack_that_is_not_there_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(monkeypatch, capfd, "--profile", "fake", "--pack", "nowhere")
+    assert code != 0
+    assert "pack 'nowhere'" in err
+    assert "Traceback" not in err

@@ -271,7 +271,17 @@ def test_prefect_shows_the_build(first: Built, tmp_path: Path, queries: Path) ->
     built = build(make_config(tmp_path, queries, dataset="shown", rows=10, targets__hard_negatives=2))
     with get_client(sync_client=True) as client:
         artifacts = {item.key: item for item in client.read_artifacts() if (item.key or "").startswith("shown-")}
-    assert set(artifacts) == {"shown-progress", "shown-funnel", "shown-rejects", "shown-summary"}
+    assert set(artifacts) == {"shown-plan", "shown-progress", "shown-funnel", "shown-rejects", "shown-summary"}
+    plan = json.loads(str(artifacts["shown-plan"].data))
+    assert plan == [stage.as_row() for stage in built.heard.plans[0].stages]
+    assert plan[0] == {
+        "stage": "normalise_queries",
+        "reused": "",
+        "regrouped": "",
+        "redone": "",
+        "new": f"{GOOD_QUERIES + len(BAD_QUERIES)}",
+        "why": "rows not seen before",
+    }
     assert artifacts["shown-progress"].data == 100.0
     assert str(built.folder) in str(artifacts["shown-summary"].data)
     manifest = built.outcome.manifest
