@@ -144,7 +144,9 @@ def test_four_classes_on_the_rows_of_two_speak_and_hear_nothing(
     assert manifest.fingerprints["write_replies"]["pack"] == manifest.pack.digest
     assert verify_build(four.folder) == []
     assert f"{ROWS} of the {ROWS} rows of tpi-train/base are here again." in four.outcome.summary
-    assert "are those of `tpi-train/base`, row by row" in (four.folder / "README.md").read_text("utf-8")
+    card = (four.folder / "README.md").read_text("utf-8")
+    assert "are those of `tpi-train/base`, row by row" in card
+    assert "`ambiguity_score` are those of `tpi-train/base`, whose card says how they were made" in card
 
     again = build(config)
     assert not again.heard.made

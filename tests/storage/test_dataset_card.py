@@ -48,6 +48,8 @@ def test_shortfalls_and_unknown_engines_are_said() -> None:
 STARTER = {"profile": "laptop", "queries": {"path": None}}
 LLAMA = EngineInfo(kind="text", name="llama_cpp", model="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf")
 
+ORACLE = {"kind": "text", "name": "oracle", "model": "o"}
+
 
 def make_model(name: str) -> ModelFileInfo:
     return ModelFileInfo(name=name, bytes=9, sha256="a" * 64, licence="Apache-2.0")
@@ -66,6 +68,8 @@ def make_model(name: str) -> ModelFileInfo:
             {"config": STARTER, "engines": {"writer": LLAMA}, "models": (make_model(f"qwen/{LLAMA.model}"),)},
             "apache-2.0",
         ),
+        # The texts are of another build, whose writer was another one than the replies'.
+        ({"config": STARTER, "fingerprints": {"write_interruptions": {"engines": {"writer": ORACLE}}}}, "other"),
     ],
 )
 def test_licence_is_stated_where_all_parts_are_known(changes: dict[str, Any], licence: str) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import yaml
 
 from bystander.schemas.tpi import FINAL, HARD_NEGATIVE_LABEL
-from bystander.storage.build_manifest import BuildManifest
+from bystander.storage.build_manifest import BuildManifest, EngineInfo
 from bystander.storage.card_parts import (
     CARD_NAME,
     describe_hours,
@@ -170,6 +170,9 @@ def choose_licence(manifest: BuildManifest) -> tuple[str, str]:
             "state them."
         )
     makers = [manifest.engines[role] for role in ("writer", "speech") if role in manifest.engines]
+    wrote = manifest.fingerprints.get("write_interruptions", {}).get("engines", {}).get("writer")
+    if wrote is not None:  # another one than the replies' where the texts are of another build
+        makers.append(EngineInfo(**wrote))
     known = {part for file in manifest.models for part in file.name.split("/")}
     if not all(maker.name in {"playbook", *_STAND_INS} or maker.model in known for maker in makers):
         return "other", "The requests are this project's own (Apache-2.0), but the terms of a model are not known here."
@@ -208,7 +211,13 @@ def _list_origins(manifest: BuildManifest) -> list[str]:
     """Return sentences on who or what made the texts, labels, measurements and placements."""
     writer, judge = (manifest.engines.get(role) for role in ("writer", "judge"))
     names = {engine.name for engine in (writer, judge) if engine is not None}
-    if names <= {"playbook"}:
+    if manifest.on_top_of is not None and manifest.on_top_of.rows == "only":
+        made = (
+            "`primary_complete`, `third_party_text`, `realism_score` and `ambiguity_score` are those of "
+            f"`{manifest.on_top_of.dataset}/{manifest.on_top_of.build}`, whose card says how they were made. `label`, "
+            "`kind` and `label_score` are the judge's, `reply` is the writer's; no person chose or checked them."
+        )
+    elif names <= {"playbook"}:
         made = (
             "`primary_complete`, `third_party_text`, `label`, `kind`, `reply` and the two scores were authored "
             "together, line by line, in the playbook: the labels are what the lines were written for."
