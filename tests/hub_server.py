@@ -56,9 +56,12 @@ class HubRepo:
         self.messages.append(message)
         return oid
 
+    def name(self, revision: str) -> str:
+        """Return the commit that a branch, a tag or a commit stands for."""
+        return self.branches.get(revision) or self.tags.get(revision) or revision
+
     def find(self, revision: str) -> dict[str, HubFile] | None:
-        oid = self.branches.get(revision) or self.tags.get(revision) or revision
-        return self.commits.get(oid)
+        return self.commits.get(self.name(revision))
 
     def read(self, revision: str = "main") -> dict[str, bytes]:
         """Return the files at a revision."""
@@ -137,11 +140,15 @@ class HubServer:
             return jsonify(warnings=[] if isinstance(yaml.safe_load(head), dict) else [{"message": "no metadata"}])
 
         @app.get(base)
-        def tell(space: str, name: str) -> Any:
+        @app.get(f"{base}/revision/<path:revision>")
+        def tell(space: str, name: str, revision: str = "main") -> Any:
             repo = self._see(space, name)
             if repo is None:
                 return _refuse(404, "RepoNotFound", "Repository not found")
-            return jsonify(id=f"{space}/{name}", private=repo.private, sha=repo.branches["main"])
+            if (files := repo.find(revision)) is None:
+                return _refuse(404, "RevisionNotFound", "Revision not found")
+            siblings = [{"rfilename": path} for path in files]
+            return jsonify(id=f"{space}/{name}", private=repo.private, sha=repo.name(revision), siblings=siblings)
 
         @app.get(f"{base}/refs")
         def refs(space: str, name: str) -> Any:
@@ -152,8 +159,9 @@ class HubServer:
 
             return jsonify(branches=describe("heads", repo.branches), tags=describe("tags", repo.tags), converts=[])
 
-        @app.get(f"{base}/tree/<path:revision>")
-        def tree(space: str, name: str, revision: str) -> Any:
+        @app.get(f"{base}/tree/<revision>")
+        @app.get(f"{base}/tree/<revision>/<path:folder>")
+        def tree(space: str, name: str, revision: str, folder: str = "") -> Any:
             files = self.repos[f"{space}/{name}"].find(revision)
             if files is None:
                 return _refuse(404, "RevisionNotFound", "Revision not found")
@@ -162,12 +170,19 @@ class HubServer:
                 {"type": "directory", "path": path, "oid": "0" * 40, "size": 0} for path in folders
             ]
             listed += [file.describe(path) for path, file in sorted(files.items())]
+            listed = [item for item in listed if not folder or item["path"].startswith(f"{folder}/")]
             start = int(request.args.get("cursor", 0))
             answer = jsonify(listed[start : start + PAGE])
             if start + PAGE < len(listed):
                 following = f"{self.url}{request.path}?recursive=true&cursor={start + PAGE}"
                 answer.headers["Link"] = f'<{following}>; rel="next"'
             return answer
+
+        @app.post(f"{base}/paths-info/<path:revision>")
+        def tell_paths(space: str, name: str, revision: str) -> Any:
+            files = self.repos[f"{space}/{name}"].find(revision) or {}
+            asked = request.form.getlist("paths") or request.get_json()["paths"]
+            return jsonify([files[path].describe(path) for path in asked if path in files])
 
         @app.post(f"{base}/preupload/<path:revision>")
         def choose(space: str, name: str, revision: str) -> Any:
@@ -242,11 +257,12 @@ class HubServer:
         def send(space: str, name: str, revision: str, path: str) -> Any:
             repo = self.repos[f"{space}/{name}"]
             files = repo.find(revision)
-            assert files is not None
+            if files is None or path not in files:
+                return _refuse(404, "EntryNotFound", "Entry not found")
             file = files[path]
             answer = send_file(io.BytesIO(file.content), mimetype="application/octet-stream")
             answer.headers["ETag"] = f'"{git_hash(file.content)}"'
-            answer.headers["X-Repo-Commit"] = repo.branches.get(revision, revision)
+            answer.headers["X-Repo-Commit"] = repo.name(revision)
             return answer
 
         return app

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 import types
 from collections.abc import Iterator
@@ -256,3 +259,24 @@ def test_a_hub_that_cannot_be_reached(hub: HubServer, build: Store, monkeypatch:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(StoreUnavailableError, match=r"cannot read what is there .*; run the same command again"):
         publish_to_hub(build, ADDRESS)
+
+
+_CONSUMER = """
+from datasets import load_dataset
+
+for revision in (None, "2026-11-30"):
+    rows = load_dataset("lab/talks", revision=revision, split="train")
+    print(len(rows), type(rows.features["audio"]).__name__, sorted(rows["id"])[0], len(set(rows["id"])))
+"""
+
+
+def test_load_dataset_gets_the_latest_release_or_the_pinned_one(hub: HubServer, build: Store, tmp_path: Path) -> None:
+    publish_to_hub(build, ADDRESS)
+    publish_to_hub(make_build(tmp_path, "2026-12-01", shards=2, seed=1), ADDRESS)
+    settings = {"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1"}
+    environment = {**os.environ, **settings, "HF_HUB_DISABLE_XET": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _CONSUMER], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["9 Audio hn-0000 9", "10 Audio hn-0000 10"]

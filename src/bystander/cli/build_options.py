@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 
 from bystander.cli.interruption import run_interruptibly
-from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.errors import ConfigError, ShortBuildError
 
 if TYPE_CHECKING:
     from bystander.flows.build_runs import BuildOutcome
+    from bystander.schemas.build_config import BuildConfig
 
-_Settings = TypeVar("_Settings", bound=BuildConfig)
+_Settings = TypeVar("_Settings", bound="BuildConfig")
 
 Seed = Annotated[
     int | None,

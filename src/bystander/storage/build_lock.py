@@ -14,6 +14,8 @@ from bystander.storage.filesystem import Store
 from bystander.storage.leases import Lease, find_holder, hold_lease, list_holders
 
 LOCKS_FOLDER = "cache/locks"
+_RELEASE = "/.release"
+"""Stands for a build's name in the lock of a dataset's releases; no build is called so."""
 _STORE_LOCK = "cache/store.lock"
 """Held by every build, shared; by whoever cleans the store, alone."""
 _LEASES_FOLDER = "cache/leases"
@@ -100,7 +102,7 @@ def lock_dataset(store: Store, dataset: str) -> Iterator[BuildLock]:
         return
     with (
         _hold(store, _STORE_LOCK, refuse_cleaning, True),
-        _hold(store, store.path(LOCKS_FOLDER, dataset, ".release.lock"), refuse),
+        _hold(store, store.path(LOCKS_FOLDER, f"{dataset}{_RELEASE}.lock"), refuse),
     ):
         yield BuildLock()
 
@@ -124,9 +126,10 @@ def lock_store(store: Store) -> Iterator[None]:
 
     def refuse(holder: str) -> str:
         for path in store.list(LOCKS_FOLDER):
-            build = path.removeprefix(f"{LOCKS_FOLDER}/").removesuffix(".lock")
-            # Raises what names the process, if this is the build that is being made.
-            with _hold(store, path, partial("build {} is being made by {}; wait for it".format, build), shared=True):
+            name = path.removeprefix(f"{LOCKS_FOLDER}/").removesuffix(".lock")
+            made = f"a release of {name.removesuffix(_RELEASE)}" if name.endswith(_RELEASE) else f"build {name}"
+            # Raises what names the process, if this is what is being made.
+            with _hold(store, path, partial("{} is being made by {}; wait for it".format, made), shared=True):
                 pass
         return f"store {store.uri} is being cleaned by {holder}; wait for it"
 

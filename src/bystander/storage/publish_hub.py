@@ -127,13 +127,9 @@ def publish_to_hub(
 
 
 def _parse_address(address: str) -> str:
-    from huggingface_hub.utils import validate_repo_id
-
     repo = address.removeprefix(_DATASETS).rstrip("/")
     if not address.startswith(_DATASETS) or repo.count("/") != 1:
         raise InputError(f"{address}: write it as hf://datasets/NAME/DATASET, NAME being a user or an organisation")
-    with wrap_hub_errors(address, "use it"):
-        validate_repo_id(repo)
     return repo
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +16,7 @@ from bystander.storage.filesystem import Store
 
 Part = Literal["rejects"]
 """Parts of a build that are published only if that is asked for."""
+Action = Literal["put", "keep", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class PublishStep:
     """What is done, or would be, about one file: put there, left as it is there already, or deleted there."""
 
     path: str
-    action: Literal["put", "keep", "delete"]
+    action: Action
     size: int
 
 
@@ -58,9 +58,9 @@ class Publication:
     steps: tuple[PublishStep, ...]
     notes: tuple[str, ...] = ()
 
-    def count(self, action: str) -> int:
+    def count(self, action: Action) -> int:
         """Return how many files have this action."""
-        return Counter(step.action for step in self.steps)[action]
+        return sum(step.action == action for step in self.steps)
 
     @property
     def bytes_put(self) -> int:
