@@ -29,8 +29,12 @@ from bystander.flows.evaluate_voicebench import run_evaluate_voicebench
 from bystander.schemas.config import TpiConfig, resize
 from bystander.schemas.deployed_builds import SidBenchRun, SidTrainRun, TpiBenchRun, TpiRun, TpiTrainRun
 from bystander.schemas.deployed_evaluations import EvaluateSidRun, EvaluateTpiRun, EvaluateVoiceBenchRun
+from bystander.schemas.evaluate_config import EvaluateTpiConfig
+from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
+from bystander.storage.pinned_builds import pin_bench, pin_builds
 
 _Tpi = TypeVar("_Tpi", bound=TpiConfig)
+_Evaluation = TypeVar("_Evaluation", EvaluateTpiConfig, EvaluateSidConfig)
 
 
 @flow(name="build-tpi-train", flow_run_name=name_run, validate_parameters=False)
@@ -40,7 +44,7 @@ def deploy_tpi_train(build: TpiTrainRun) -> State[Any]:
     Args:
         build: What is built, and where.
     """
-    return run_deployed_build(TpiTrainRun, build, check_tpi_build, run_build_tpi_train, _size)
+    return run_deployed_build(TpiTrainRun, build, check_tpi_build, run_build_tpi_train, _finish)
 
 
 @flow(name="build-tpi-bench", flow_run_name=name_run, validate_parameters=False)
@@ -50,7 +54,7 @@ def deploy_tpi_bench(build: TpiBenchRun) -> State[Any]:
     Args:
         build: What is built, and where.
     """
-    return run_deployed_build(TpiBenchRun, build, check_tpi_build, run_build_tpi_bench, _size)
+    return run_deployed_build(TpiBenchRun, build, check_tpi_build, run_build_tpi_bench, _finish)
 
 
 @flow(name="build-sid-bench", flow_run_name=name_run, validate_parameters=False)
@@ -80,7 +84,7 @@ def deploy_evaluate_tpi(evaluation: EvaluateTpiRun) -> State[Any]:
     Args:
         evaluation: What is scored, and where the scores go.
     """
-    return run_deployed_evaluation(EvaluateTpiRun, evaluation, check_evaluate_tpi, run_evaluate_tpi)
+    return run_deployed_evaluation(EvaluateTpiRun, evaluation, check_evaluate_tpi, run_evaluate_tpi, _pin)
 
 
 @flow(name="evaluate-sid", flow_run_name=name_run, validate_parameters=False)
@@ -90,7 +94,7 @@ def deploy_evaluate_sid(evaluation: EvaluateSidRun) -> State[Any]:
     Args:
         evaluation: What is scored, and where the scores go.
     """
-    return run_deployed_evaluation(EvaluateSidRun, evaluation, check_evaluate_sid, run_evaluate_sid)
+    return run_deployed_evaluation(EvaluateSidRun, evaluation, check_evaluate_sid, run_evaluate_sid, _pin)
 
 
 @flow(name="evaluate-voicebench", flow_run_name=name_run, validate_parameters=False)
@@ -105,6 +109,11 @@ def deploy_evaluate_voicebench(evaluation: EvaluateVoiceBenchRun) -> State[Any]:
     )
 
 
-def _size(build: TpiRun, config: _Tpi) -> _Tpi:
-    """Return the configuration with as many rows as the form asks for."""
-    return resize(config, build.rows)
+def _finish(build: TpiRun, config: _Tpi) -> _Tpi:
+    """Return the configuration with as many rows as the form asks for, and releases in the place of `latest`."""
+    return pin_builds(resize(config, build.rows))
+
+
+def _pin(_: Any, config: _Evaluation) -> _Evaluation:
+    """Return the configuration with a release as its bench, in the place of `latest`."""
+    return pin_bench(config)
