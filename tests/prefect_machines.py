@@ -89,9 +89,10 @@ class PrefectMachines:
 
     def kill(self, name: str) -> None:
         """Let a worker and every process below it die at once, as when its machine loses power."""
-        process = psutil.Process(self._processes.pop(name).pid)
-        for each in [process, *process.children(recursive=True)]:
+        worker = self._processes.pop(name)
+        for each in [*psutil.Process(worker.pid).children(recursive=True), worker]:
             each.kill()
+        worker.wait()
 
     def find_processes(self, run: str) -> list[psutil.Process]:
         """Return the processes of a run, and of what it started, on this machine."""

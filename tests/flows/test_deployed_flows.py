@@ -77,6 +77,19 @@ def test_a_release_and_then_nothing_new(tmp_path: Path, prefect_server: None) ->
     assert all(f"| Latest release | `{today}` |" in page for page in shown)
 
 
+def test_scores_of_the_latest_release_are_new_once(tmp_path: Path, prefect_server: None) -> None:
+    store = str(tmp_path / "store")
+    few = {"targets.languages": ["en"], "targets.per_language": {"middle": 1}, "targets.silence": 1, "targets.noise": 1}
+    name, message = run(deploy_sid_bench, store=store, profile="fake", overrides={**few, "report_rows": 2})
+    assert (name, message.startswith("New release: ")) == ("Completed", True)
+    form = {"store": store, "bench": f"{store}/sid-bench/latest", "detectors": "energy_vad"}
+    form |= {"overrides": {"resamples": 100}}
+    name, message = run(deploy_evaluate_sid, **form)
+    assert (name, message.startswith(f"New evaluation: {store}/evaluations/sid-")) == ("Completed", True)
+    name, message = run(deploy_evaluate_sid, **form)
+    assert (name, message.startswith(f"Nothing new: {store}/evaluations/sid-")) == ("Completed", True)
+
+
 def test_a_build_that_is_no_release(tmp_path: Path, prefect_server: None) -> None:
     form = make_form(tmp_path, release=False, overrides={"build": "trial"})
     where = f"{tmp_path}/store/tpi-train/trial"

@@ -30,10 +30,14 @@ from bystander.flows.pack_targets import fit_to_pack
 from bystander.schemas.config import OnTopOf, TpiConfig, TpiTrainConfig, resize
 from bystander.schemas.deployed_builds import SidBenchRun, SidTrainRun, TpiBenchRun, TpiRun, TpiTrainRun
 from bystander.schemas.deployed_evaluations import EvaluateSidRun, EvaluateTpiRun, EvaluateVoiceBenchRun
+from bystander.schemas.evaluate_config import EvaluateTpiConfig
+from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
 from bystander.storage.filesystem import open_store
+from bystander.storage.pinned_builds import pin_bench, pin_builds
 from bystander.storage.releases import LATEST, read_latest
 
 _Tpi = TypeVar("_Tpi", bound=TpiConfig)
+_Evaluation = TypeVar("_Evaluation", EvaluateTpiConfig, EvaluateSidConfig)
 
 
 @flow(name="build-tpi-train", flow_run_name=name_run, validate_parameters=False)
@@ -43,7 +47,7 @@ def deploy_tpi_train(build: TpiTrainRun) -> State[Any]:
     Args:
         build: What is built, and where.
     """
-    return run_deployed_build(TpiTrainRun, build, check_tpi_build, run_build_tpi_train, _size_train)
+    return run_deployed_build(TpiTrainRun, build, check_tpi_build, run_build_tpi_train, _finish_train)
 
 
 @flow(name="build-tpi-bench", flow_run_name=name_run, validate_parameters=False)
@@ -53,7 +57,7 @@ def deploy_tpi_bench(build: TpiBenchRun) -> State[Any]:
     Args:
         build: What is built, and where.
     """
-    return run_deployed_build(TpiBenchRun, build, check_tpi_build, run_build_tpi_bench, _size)
+    return run_deployed_build(TpiBenchRun, build, check_tpi_build, run_build_tpi_bench, _finish)
 
 
 @flow(name="build-sid-bench", flow_run_name=name_run, validate_parameters=False)
@@ -83,7 +87,7 @@ def deploy_evaluate_tpi(evaluation: EvaluateTpiRun) -> State[Any]:
     Args:
         evaluation: What is scored, and where the scores go.
     """
-    return run_deployed_evaluation(EvaluateTpiRun, evaluation, check_evaluate_tpi, run_evaluate_tpi)
+    return run_deployed_evaluation(EvaluateTpiRun, evaluation, check_evaluate_tpi, run_evaluate_tpi, _pin)
 
 
 @flow(name="evaluate-sid", flow_run_name=name_run, validate_parameters=False)
@@ -93,7 +97,7 @@ def deploy_evaluate_sid(evaluation: EvaluateSidRun) -> State[Any]:
     Args:
         evaluation: What is scored, and where the scores go.
     """
-    return run_deployed_evaluation(EvaluateSidRun, evaluation, check_evaluate_sid, run_evaluate_sid)
+    return run_deployed_evaluation(EvaluateSidRun, evaluation, check_evaluate_sid, run_evaluate_sid, _pin)
 
 
 @flow(name="evaluate-voicebench", flow_run_name=name_run, validate_parameters=False)
@@ -108,14 +112,21 @@ def deploy_evaluate_voicebench(evaluation: EvaluateVoiceBenchRun) -> State[Any]:
     )
 
 
-def _size_train(build: TpiTrainRun, config: TpiTrainConfig) -> TpiTrainConfig:
-    """Return the configuration as `_size` does, on top of the latest release if the form says so and there is one."""
+def _finish_train(build: TpiTrainRun, config: TpiTrainConfig) -> TpiTrainConfig:
+    """Return the configuration as `_finish` does, on top of the latest release if the form says so and there is one."""
     if build.grow and read_latest(open_store(config.store), config.dataset) is not None:
         latest = f"{config.store.rstrip('/')}/{config.dataset}/{LATEST}"
         config = config.model_copy(update={"on_top_of": OnTopOf(build=latest, rows="first")})
-    return _size(build, config)
+    return _finish(build, config)
 
 
-def _size(build: TpiRun, config: _Tpi) -> _Tpi:
-    """Return the configuration with as many rows as the form asks for, of the pack's classes."""
-    return resize(fit_to_pack(config), build.rows)
+def _finish(build: TpiRun, config: _Tpi) -> _Tpi:
+    """Return the configuration with as many rows as the form asks for, of the pack's classes, and releases in the
+    place of `latest`.
+    """
+    return pin_builds(resize(fit_to_pack(config), build.rows))
+
+
+def _pin(_: Any, config: _Evaluation) -> _Evaluation:
+    """Return the configuration with a release as its bench, in the place of `latest`."""
+    return pin_bench(config)

@@ -55,15 +55,20 @@ def run_deployed_build(
     given: Any,
     check: Callable[[Any], None],
     run: Callable[[Any], BuildOutcome[Any]],
-    size: Callable[[Any, Any], Any] = lambda _, config: config,
+    finish: Callable[[Any, Any], Any] = lambda _, config: config,
 ) -> State[Any]:
     """Make the build that parameters stand for, as a release unless they say otherwise.
 
-    `size` gives its configuration as many rows as the parameters ask for, where they can.
+    Args:
+        kind: the model of the parameters.
+        given: the parameters, as Prefect hands them on: fields, not checked yet.
+        check: raises what is wrong with a configuration.
+        run: makes the build of a configuration.
+        finish: from parameters and the configuration that they load to that which is built.
     """
 
     def work(settings: Any) -> RunOutcome:
-        config = size(settings, settings.load(_list_site_files()))
+        config = finish(settings, settings.load(_list_site_files()))
         check(config)
         with dataset_turn(config.store, config.dataset):
             return _build(settings, config, run)
@@ -72,12 +77,16 @@ def run_deployed_build(
 
 
 def run_deployed_evaluation(
-    kind: type[_Run], given: Any, check: Callable[[Any], None], run: Callable[[Any], EvaluationOutcome[Any]]
+    kind: type[_Run],
+    given: Any,
+    check: Callable[[Any], None],
+    run: Callable[[Any], EvaluationOutcome[Any]],
+    finish: Callable[[Any, Any], Any] = lambda _, config: config,
 ) -> State[Any]:
-    """Make the evaluation that parameters stand for."""
+    """Make the evaluation that parameters stand for. The arguments are those of `run_deployed_build`."""
 
     def work(settings: Any) -> RunOutcome:
-        config: EvaluationSettings = settings.load(_list_site_files())
+        config: EvaluationSettings = finish(settings, settings.load(_list_site_files()))
         check(config)
         folder = open_store(config.store).child(EVALUATIONS, config.evaluation_name)
         before = _read_manifest(folder)
