@@ -63,7 +63,8 @@ class Setting:
     def add_class(self, key: str) -> None:
         added = {"key": key, "criteria": "It hurries the user.", "policy": "Hurry.", "mentions_third_party": False}
         self.edit_manifest(lambda data: data["classes"].insert(1, added))
-        self.fields["stages__label_actionability__thresholds"] = {key: 0.9999}  # no row is of it: the quotas hold
+        self.fields["stages__label_actionability__thresholds"] = {key: 0.9999}  # no row is of it
+        self.fields["targets"] = {"labels": {"actionable": 5, key: 0, "ignorable": 5}, "hard_negatives": 1}
 
     def raise_version(self, stage: str) -> None:
         module = import_module(f"bystander.tasks.stages.{stage}")
@@ -115,8 +116,7 @@ CASES = {
     "reply template for one speaker": Case(
         lambda s: s.edit_template("write_one_speaker_reply"),
         {"build_hard_negatives"},
-        {"build_hard_negatives", *SPEECH},
-        "prompts.write_one_speaker_reply.template",
+        cause="prompts.write_one_speaker_reply.template",
     ),
     "rubric": Case(lambda s: s.edit_template("judge_strategy"), set()),
     "criteria of a class": Case(
@@ -134,7 +134,9 @@ CASES = {
         lambda s: s.edit_class(requires_mention=False), {"write_replies"}, cause="classes.actionable"
     ),
     "another class": Case(
-        lambda s: s.add_class("hurry"), {"label_actionability", "write_replies"}, cause="classes.hurry"
+        lambda s: s.add_class("hurry"),
+        {"label_actionability", "write_replies", "build_hard_negatives"},
+        cause="classes.hurry",
     ),
     "another class, whose key no text may hold": Case(
         lambda s: s.add_class("hurry_up"),

@@ -37,6 +37,10 @@ _ONCE = {*QUERY_STAGES, *RECORDING_STAGES} - {*CONVERSATION_STAGES}
 """Stages that all rows enter at once, before any wave."""
 
 
+_ANSWERS = frozenset({"engines", "prompts", "classes"})
+"""Fields of a description that decide what engines answer, and which answers are taken."""
+
+
 class UnknownRowsError(Exception):
     """What a flow would do next depends on rows of which nothing is known before they are made."""
 
@@ -180,6 +184,8 @@ class DryRun:
             return None
         rewritten = [*written, *(name for name in past.values.schema.names if name not in written)]
         if made["redone"]:
+            if not follows and all(change.field.partition(".")[0] in _ANSWERS for change in self._changes[stage.name]):
+                rewritten = [*(stage.from_engines or rewritten)]
             track.anew.update(dict.fromkeys(rewritten, stage.name))
             track.assumed.update(rewritten)
         track.sure &= not (made["redone"] or made["new"])

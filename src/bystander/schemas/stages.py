@@ -141,6 +141,9 @@ class Stage:
     """Roles that it uses where a configuration fills them."""
     uses: tuple[str, ...] = ()
     text_tasks: tuple[str, ...] = ()
+    from_engines: tuple[str, ...] = ()
+    """Columns that it writes from what its engines answer. The others then follow from its rows, its settings and its
+    version alone, whatever its prompts and engines are. Empty: any column may depend on its engines."""
     class_fields: tuple[str, ...] = ()
     """Fields of the pack's classes that it looks at itself, whether or not a template shows them; of `kinds`, the keys.
     """

@@ -105,5 +105,6 @@ STAGE = Stage(
         "ambiguity_score",
     ),
     text_tasks=(WRITE_ONE_SPEAKER_REPLY.name,),
+    from_engines=("reply", "reply_attempts"),
     class_fields=("key",),
 )
