@@ -43,10 +43,10 @@ def _find_pack(manifest: BuildManifest, bench: str) -> str:
             found[source] = load_pack(source)
         except PackError as exc:
             faults.append(str(exc))
-    for same in (lambda pack: pack.digest == built.digest, lambda pack: pack.name == built.name):
-        for source, pack in found.items():
-            if same(pack):
-                return source
+    by_digest = [source for source, pack in found.items() if pack.digest == built.digest]
+    by_name = [source for source, pack in found.items() if pack.name == built.name]
+    for source in (*by_digest, *by_name):
+        return source
     raise ConfigError(
         f"bench {bench}: was built with pack {built.name} (digest {built.digest[:12]}), which is not found here "
         f"({'; '.join(faults) or f'{next(iter(found))} is another pack'}); name its folder, or the pack to judge by, "
