@@ -139,3 +139,10 @@ def test_the_playbook_is_refused_for_classes_that_it_was_not_written_for(role, p
         check_tpi_build(config)
     assert pack in str(fault.value)
     assert "--profile laptop" in str(fault.value)
+
+
+def test_the_example_for_a_small_judge_sets_its_own_thresholds():
+    example = Path(__file__).parents[2] / "examples" / "household.yaml"
+    fitted = fit_to_pack(load_config("laptop", [str(example)]))
+    assert list(fitted.targets.labels) == ["defer", "confirm", "act", "ignore"]
+    assert set(fitted.stages.label_actionability.thresholds) == {"defer", "confirm", "act"}
