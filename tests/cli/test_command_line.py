@@ -104,7 +104,7 @@ def fail(run: Run, *arguments: object) -> str:
         (["--set", "taxonomy=no/such.yaml"], "taxonomy no/such.yaml: cannot be read (No such file or directory)"),
         (
             ["--set", "pack=no/such"],
-            "pack 'no/such': neither a built-in pack (reference) nor a folder with a pack.yaml",
+            "pack 'no/such': neither a built-in pack (household, reference, strict_primary) nor a folder",
         ),
         (["--set", "targets.labels={urgent: 3}"], "pack 'reference' has no class urgent; it has actionable, ignorable"),
         (["--set", "targets.labels={actionable: 0}"], "targets: Value error, labels: one count must be above 0"),
@@ -302,7 +302,7 @@ def test_a_short_build_fails_where_all_rows_are_required(run: Run, store: Path, 
     folder = store / "tpi-train" / "s"
     assert (folder / "manifest.json").exists()
     assert "Short: label 'actionable': " in out
-    short = "actionable 2 of 18, ignorable 0 of 18, 2 of the scenarios"
+    short = "actionable 1 of 18, ignorable 1 of 18, 2 of the scenarios"
     assert (code, err) == (1, f"error: {folder}: is published, but short: {short}\n")
     assert run("build", "tpi-train", *options, "--rows", 40)[0] == 0
     assert run("build", "tpi-train", *options, "--set", "targets.labels={actionable: 2}", "--require-all")[0] == 0

@@ -126,8 +126,11 @@ def test_every_class_has_a_score_and_the_highest_is_the_label(tmp_path: Path) ->
         assert scores[answer.label] == max(scores.values())
         shifted = next(score for score in answer.scores if score.key == "act")
         assert shifted.probability is not None
-        odds = shifted.probability / (1 - shifted.probability) * 0.3 / 0.7
-        assert shifted.score == pytest.approx(odds / (1 + odds))
+        # The odds of each class against none at all, act's moved by its threshold; the last class is none at all.
+        odds = {s.key: s.probability / (1 - s.probability) for s in answer.scores if s.probability is not None}
+        odds["act"] *= 0.3 / 0.7
+        assert shifted.score == pytest.approx(odds["act"] / (1 + sum(odds.values())))
+        assert sum(scores.values()) == pytest.approx(1.0)
     assert len({answer.label for answer in answers.answers}) > 1
 
 

@@ -75,7 +75,7 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, BaseModel):
-            known = attribute in type(obj).model_fields
+            known = attribute in type(obj).model_fields or attribute in getattr(type(obj), "SHOWN_PROPERTIES", ())
         elif isinstance(obj, LoopContext):
             known = attribute in _LOOP_FIELDS
         elif isinstance(obj, Mapping) and attribute in obj:

@@ -59,7 +59,8 @@ class ClassScore(_Frozen):
     """How probable a class is in the judge's view, in [0, 1].
 
     `probability` is the judge's of the answer that says so, None for the last class, which nobody is asked about.
-    `score` is the same after the threshold's shift; of the last class 1 minus the highest of the others.
+    `score` is the class's own given that at most one class fits, after the thresholds' shifts: what `label_score` is of
+    the label. The scores of all classes sum to 1.
     """
 
     key: str

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -58,6 +58,9 @@ class PackClass(_Frozen):
     `share` says how many rows of the class a build has, in proportion to the other classes', where nobody has set
     `targets.labels` and the profile's are those of other classes.
     """
+
+    SHOWN_PROPERTIES: ClassVar[frozenset[str]] = frozenset({"conduct"})
+    """What templates may read of it beside its fields."""
 
     key: str = Field(pattern=r"^[a-z][a-z_]*$")
     criteria: str

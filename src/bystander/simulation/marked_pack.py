@@ -16,7 +16,7 @@ import yaml
 from bystander.prompts.find_packs import MANIFEST_NAME
 from bystander.prompts.load import LoadedPack, load_pack
 from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES
-from bystander.schemas.text_tasks import CONDUCT, LABEL_KIND, SCORE_AMBIGUITY, TWO_OPTION_TASKS
+from bystander.schemas.text_tasks import CONDUCT, LABEL_CLASS, LABEL_KIND, SCORE_AMBIGUITY, TWO_OPTION_TASKS
 
 MARK = "[simulated] "
 """What the line begins with; JSON follows."""
@@ -70,7 +70,7 @@ def _make_mark(task: str, pack: LoadedPack) -> str:
         f'"{name}": {{{{ {name}.key | tojson }}}}' if name in _OBJECTS else f'"{name}": {{{{ {name} | tojson }}}}'
         for name in names
     )
-    if "class" in names:
+    if "class" in names and task not in (LABEL_CLASS.name, LABEL_KIND.name):  # of a reply to a remark, not of a remark
         values += f', "{CONDUCT}": {{{{ class.conduct | tojson }}}}'
     fields = [f'"task": {json.dumps(task)}', f'"variables": {{{values} }}']
     if task in TWO_OPTION_TASKS:

@@ -108,16 +108,17 @@ def _score_classes(
     params: LabelActionability,
 ) -> tuple[ClassScore, ...]:
     """Return the score of every class in the judge's answers; none where one of them could not be read."""
-    scores = []
+    shifted: dict[str, float] = {}
+    given: dict[str, float] = {}
     for item in pack.classes[:-1]:
         probability = probabilities.get((row.primary_complete, row.third_party_text, item.key))
         if probability is None:
             return ()
         threshold = params.thresholds.get(item.key, _DEFAULT_THRESHOLD)
-        shifted = shift_probability(probability, threshold)
-        scores.append(ClassScore(key=item.key, probability=probability, score=shifted))
-    rest = 1.0 - max(score.score for score in scores)
-    return (*scores, ClassScore(key=pack.classes[-1].key, probability=None, score=rest))
+        given[item.key] = probability
+        shifted[item.key] = shift_probability(probability, threshold)
+    scores = label_actionability.weigh_against_others(shifted, pack.classes[-1].key)
+    return tuple(ClassScore(key=key, probability=given.get(key), score=score) for key, score in scores.items())
 
 
 class _Overheard:

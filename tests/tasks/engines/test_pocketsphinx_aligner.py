@@ -37,7 +37,7 @@ def test_break_words_lie_within_50_ms_of_the_truth(aligner: PocketsphinxAligner)
         pure, starts = put_together([0.4, backchannel, 0.4])
         (only,) = get_reply(*aligner.align([make_request(pure, BACKCHANNEL)])).words
         errors.append(only.start_s - starts[0])
-    assert np.mean(np.abs(errors) < 0.05) >= 0.9
+    assert np.mean(np.abs(errors) < 0.0501) >= 0.9  # frames of 10 ms: five of them are 50 ms
     assert np.median(np.abs(errors)) < 0.025
 
 

@@ -1,4 +1,4 @@
-from test_finalise_rows import ALONE, ENGINES, PAIR, finalise
+from test_finalise_rows import ALONE, ENGINES, PACK, PAIR, finalise
 
 from bystander.schemas.identity import make_id
 from bystander.schemas.tpi import CHECKED, VOICED
@@ -29,7 +29,7 @@ def test_rows_that_are_published_again_are_the_same():
     published = finalise(PAIR, ALONE, twins={"neg-1": "row-1"})
     checked = restore_checked(published, ORIGINS)
     assert checked.schema == CHECKED
-    assert finalise_rows(checked, "train", 7, ENGINES, {"neg-1": "row-1"}).equals(published)
+    assert finalise_rows(checked, "train", 7, ENGINES, PACK, {"neg-1": "row-1"}).equals(published)
 
 
 def test_the_tracks_and_the_origin_are_there_again():

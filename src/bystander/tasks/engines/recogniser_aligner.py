@@ -139,6 +139,8 @@ class RecogniserAligner:
                 vad_filter=False,
             )
             words = [word for segment in segments for word in segment.words or ()]
+        except IndexError:
+            return []  # it stumbles over words that it should time in a clip of some milliseconds
         except Exception as exc:  # CTranslate2 raises RuntimeError or ValueError
             raise EngineError(f"Whisper failed on a clip of {duration_s:.1f} s ({exc})") from exc
         # Whisper hears 30 s always: it may put words behind the end of a shorter clip.

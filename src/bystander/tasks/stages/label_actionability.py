@@ -66,13 +66,13 @@ def _choose_class(
         shifted[key] = shift_probability(score, params.thresholds.get(key, _DEFAULT_THRESHOLD))
     best = max(shifted, key=lambda key: shifted[key])  # the first of equal ones
     label = best if shifted[best] >= 0.5 else default
-    score = _weigh_against_others(shifted, default)[label]
+    score = weigh_against_others(shifted, default)[label]
     if score < params.min_score:
         return RowFault("uncertain_label", f"{label} has a score of {score:.3f}, below {params.min_score}")
     return {"label": label, "label_score": score}
 
 
-def _weigh_against_others(shifted: Mapping[str, float], default: str) -> dict[str, float]:
+def weigh_against_others(shifted: Mapping[str, float], default: str) -> dict[str, float]:
     """Return each class's probability given that one class at most fits; they sum to 1."""
     parts = {
         key: math.prod(p if other == key else 1.0 - p for other, p in shifted.items()) for key in (*shifted, default)
