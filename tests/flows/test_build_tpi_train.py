@@ -191,7 +191,7 @@ def test_quotas_are_sought_as_long_as_there_are_candidates_and_ambiguous_pairs(t
         "targets__hard_negatives": 1,
     }
     few = write_queries(tmp_path / "few.jsonl", 30)
-    built = build(make_config(tmp_path, few, rows=10, build="few", seed=8, **fields))
+    built = build(make_config(tmp_path, few, rows=10, build="few", seed=10, **fields))
     assert built.outcome.manifest.counts.by_label == {"actionable": 9, "hard_negative": 1}
     counts = {stage.stage: stage for stage in built.outcome.manifest.stages}
     assert counts["build_hard_negatives"].rows_in > 1
