@@ -11,9 +11,8 @@ import yaml
 CLASSES = ("act", "confirm", "defer", "ignorable")
 
 
-def write_four_class_pack(folder: Path, last: str = CLASSES[-1]) -> Path:
-    """Write the pack to a folder. The fake writer mentions the remark in all replies but those of `ignorable`, so with
-    another key as the last one's, replies of that class are rejected."""
+def write_four_class_pack(folder: Path) -> Path:
+    """Write the pack to a folder."""
     shutil.copytree(str(resources.files("bystander.prompts") / "packs" / "reference"), folder)
     manifest = yaml.safe_load((folder / "pack.yaml").read_text("utf-8"))
     manifest["name"] = "four-classes"
@@ -22,9 +21,9 @@ def write_four_class_pack(folder: Path, last: str = CLASSES[-1]) -> Path:
             "key": key,
             "criteria": f"The remark calls for the class {key}.",
             "policy": f"Answer as the class {key} wants it.",
-            "mentions_third_party": key != last,
+            "mentions_third_party": key != CLASSES[-1],
         }
-        for key in (*CLASSES[:-1], last)
+        for key in CLASSES
     ]
     manifest["classes"][0]["kinds"] = [
         {"key": "correction", "definition": "it corrects the request"},

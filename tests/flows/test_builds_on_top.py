@@ -29,6 +29,8 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 OF_THE_PACK = {"label", "kind", "label_score", "reply", "reply_attempts", "pack", "pack_digest"}
 _BY_THREE = {"actionable": 15, "ignorable": 15}
+SHORT_REPLY = 12
+"""Words that a reply may have where some are to be refused: the fake writer's are as long as the requests."""
 LINKS = {"twin_id"}
 """Whether a row has a twin depends on whether that one passed too."""
 
@@ -141,7 +143,7 @@ def test_four_classes_on_the_rows_of_two_speak_and_hear_nothing(
     assert not manifest.shortfalls
     assert {quota.label: quota.got for quota in manifest.quotas if quota.label} == manifest.counts.by_label
     assert manifest.fingerprints["synthesise_speech"] == first.outcome.manifest.fingerprints["synthesise_speech"]
-    assert manifest.fingerprints["write_replies"]["pack"] == manifest.pack.digest
+    assert [item["key"] for item in manifest.fingerprints["write_replies"]["classes"]] == [*CLASSES]
     assert verify_build(four.folder) == []
     assert f"{ROWS} of the {ROWS} rows of tpi-train/base are here again." in four.outcome.summary
     card = (four.folder / "README.md").read_text("utf-8")
@@ -171,14 +173,14 @@ def test_another_store_other_partitions_and_other_targets_change_no_byte(
 
 
 def test_rows_that_the_new_settings_refuse_are_among_the_rejects(
-    folder: Path, queries: Path, base: tuple[Built, Counter[str]], tmp_path: Path
+    folder: Path, queries: Path, pack: Path, base: tuple[Built, Counter[str]]
 ) -> None:
-    strict = write_four_class_pack(tmp_path / "strict", last="ignore")
     first = base[0]
-    built = build(make_config(folder / "store", queries, build="strict", pack=str(strict), **on_top(first, "only")))
+    short = {"build": "strict", "stages__write_replies__max_words": SHORT_REPLY}
+    built = build(make_config(folder / "store", queries, pack=str(pack), **short, **on_top(first, "only")))
     old, new = read_by_id(first), read_by_id(built)
     refused = built.read_rejects("write_replies")
-    assert {(row["label"], row["reject_reason"]) for row in refused} == {("ignore", "reply_mentions_remark")}
+    assert {row["reject_reason"] for row in refused} == {"reply_has_too_many_words"}
     alone = built.read_rejects("select_quotas")
     assert {row["reject_reason"] for row in alone} <= {"twin_rejected"}
     assert {row["twin_id"] for row in alone} <= {row["id"] for row in refused}
@@ -329,8 +331,9 @@ def test_a_bench_under_another_pack_keeps_its_splits(tmp_path: Path) -> None:
     queries = write_queries(tmp_path / "queries.jsonl")
     few = {"stages__draw_scenarios__scenarios": ["endorsement", "priority_alert", "modification"]}
     bench = build_bench(make_bench_config(tmp_path / "store", queries, 20, build="bench", **few))
-    strict = write_four_class_pack(tmp_path / "strict", last="ignore")
-    fields = on_top(bench, "only", build="strict", pack=str(strict), **few)
+    pack = write_four_class_pack(tmp_path / "strict")
+    short = {"stages__write_replies__max_words": SHORT_REPLY}
+    fields = on_top(bench, "only", build="strict", pack=str(pack), **few, **short)
     with counting_calls() as calls:
         other = build_bench(make_bench_config(tmp_path / "store", queries, **fields))
     assert calls["synthesise"] == calls["recognise"] == 0

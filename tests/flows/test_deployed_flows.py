@@ -178,7 +178,7 @@ def test_what_would_only_fail_again_is_not_tried_again(tmp_path: Path, prefect_s
 
 
 def test_fewer_rows_than_asked_for_fail_only_where_all_are_required(tmp_path: Path, prefect_server: None) -> None:
-    short = {"rows": 20, "overrides": {"max_waves": 1, "wave_surplus": 1}}
+    short = {"rows": 60}  # twenty queries, two scenarios
     name, message = run(deploy_tpi_train, **make_form(tmp_path, **short))
     assert (name, message.startswith("New release: ")) == ("Completed", True)
     name, message = run(deploy_tpi_train, **make_form(tmp_path, **short, require_all=True))

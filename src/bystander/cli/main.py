@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
 import sys
-from typing import Any
+import threading
+from typing import Any, NoReturn
 
 import typer
 
@@ -90,6 +94,25 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def run_program() -> NoReturn:
+    """Run the command line as a program, which ends with its exit code whatever libraries do once it is over.
+
+    Threads of native libraries that still run when the interpreter is taken down can abort a process that has done all
+    its work, and a scheduler takes that for a failure. So what Python does at its end is done here, and no more.
+    """
+    code: int | str | None = 0
+    try:
+        main()
+    except SystemExit as exc:
+        code = exc.code
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as the interpreter does first
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
 def _report_usage(exc: Any) -> int:
     """Say what is wrong with the options in one line; a command without its sub-command shows its help instead."""
     context = getattr(exc, "ctx", None)
@@ -111,4 +134,4 @@ def _say(line: str, style: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program()
