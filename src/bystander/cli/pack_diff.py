@@ -29,23 +29,20 @@ def pack_diff(
 
     Rows are joined by id, which does not depend on the pack. Intervals are 95 % and draw whole requests.
     """
+    from bystander.cli.page_file import prepare_page
     from bystander.tasks.compare_packs import compare_packs
 
+    page = prepare_page(out, _PAGE_NAME) if out is not None else None
     found = compare_packs(build_a, build_b, limit)
-    path = None
-    if out is not None:
-        from bystander.pages.pack_diff import render_pack_diff
-        from bystander.storage.filesystem import open_file
-
-        path = out if out.lower().endswith((".html", ".htm")) else f"{out.rstrip('/')}/{_PAGE_NAME}"
-        target, name = open_file(path)
-        target.write_bytes(name, render_pack_diff(found).encode())
     if json_:
         print(found.model_dump_json(indent=2))
-        return
-    _show(found)
-    if path is not None:
-        typer.echo(f"{path}: written.")
+    else:
+        _show(found)
+    if page is not None:
+        from bystander.pages.pack_diff import render_pack_diff
+
+        page.write(render_pack_diff(found))
+        typer.echo(f"{page.address}: written.", err=json_)
 
 
 def _show(found: PackDiff) -> None:

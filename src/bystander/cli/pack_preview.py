@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bystander.schemas.pack_preview import PackPreview, RenderedPrompt, RowAnswer, SampleRow
 
 _WIDTH = 120  # of tables in a file or a pipe
+_PAGE_NAME = "pack_preview.html"
 
 
 def pack_preview(
@@ -47,7 +48,9 @@ def pack_preview(
     store: Annotated[
         str | None, typer.Option(help="Store whose cache of calls is used. Default: bystander-store.")
     ] = None,
-    out: Annotated[str | None, typer.Option(help="Also write a page: one HTML file.")] = None,
+    out: Annotated[
+        str | None, typer.Option(help=f"Also write a page: an HTML file, or a folder, where it is {_PAGE_NAME}.")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     config: Config = None,
     set_: Set = None,
@@ -56,6 +59,7 @@ def pack_preview(
 
     What the engines answer is what a build of the same seed would keep or reject: the stages are the same.
     """
+    from bystander.cli.page_file import prepare_page
     from bystander.schemas.config import load_config
     from bystander.tasks.preview_pack import preview_pack
 
@@ -63,6 +67,7 @@ def pack_preview(
     settings = (
         load_config(profile or "laptop", config or (), gather_overrides(set_, {"store": store})) if asked else None
     )
+    page = prepare_page(out, _PAGE_NAME) if out is not None else None
     preview = preview_pack(
         pack,
         rows_from=rows,
@@ -74,18 +79,15 @@ def pack_preview(
         seed=seed,
         against=() if alone else (against,),
     )
-    if out is not None:
-        from bystander.pages.pack_preview import render_pack_preview
-        from bystander.storage.filesystem import open_file
-
-        target, name = open_file(out)
-        target.write_bytes(name, render_pack_preview(preview).encode())
     if json_:
         print(preview.model_dump_json(indent=2))
-        return
-    _show(preview, in_full=task is not None)
-    if out is not None:
-        typer.echo(f"{out}: written.")
+    else:
+        _show(preview, in_full=task is not None)
+    if page is not None:
+        from bystander.pages.pack_preview import render_pack_preview
+
+        page.write(render_pack_preview(preview))
+        typer.echo(f"{page.address}: written.", err=json_)
 
 
 def _show(preview: PackPreview, in_full: bool) -> None:
