@@ -38,7 +38,7 @@ def prepare_page(out: str, usual_name: str) -> PageFile:
     try:
         store.write_bytes(probe, b"")
     except (StorageError, OSError) as exc:
-        raise InputError(f"--out {out}: nothing can be written there ({exc}); name another file or folder") from exc
+        raise InputError(f"--out {out}: cannot be written; name another file or folder") from exc
     with suppress(StorageError):
         store.remove(probe)
     return PageFile(store, name)

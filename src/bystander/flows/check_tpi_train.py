@@ -104,8 +104,8 @@ def _check_targets(targets: TpiTargets, pack: PromptPack) -> None:
     if not isinstance(targets, TpiBenchTargets) and targets.hard_negatives > targets.pairs:
         raise ConfigError(
             f"targets.hard_negatives: {targets.hard_negatives} are asked for, but each is the twin of one of the "
-            f"two-speaker rows, and those are {targets.pairs}; ask for fewer with --hard-negatives or targets.hard_negatives, "
-            "which are the profile's where nothing else is said"
+            f"two-speaker rows, and those are {targets.pairs}; ask for fewer with --hard-negatives or "
+            "targets.hard_negatives, which are the profile's where nothing else is said"
         )
 
 
