@@ -35,6 +35,8 @@ def write_plain_pack(folder: Path) -> Path:
             else f'"{name}": {{{{ {name} | tojson }}}}'
             for name in names
         )
+        if task == "write_reply":  # what a class asks of its replies, for engines that read no prompts
+            values += ', "conduct": {{ class.conduct | tojson }}'
         (folder / f"{task}.j2").write_text(f'=== user\n{{"task": "{task}", {values}}}\n', "utf-8")
     return folder
 
