@@ -10,7 +10,6 @@ and conditions. They may not call anything, include files, set variables, or do 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, cast
@@ -21,7 +20,13 @@ from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel
 
-from bystander.prompts.template_rules import TemplateFault, find_rule_faults, rewrite_for_budget
+from bystander.prompts.template_rules import (
+    SECTION,
+    TemplateFault,
+    find_rule_faults,
+    find_section_faults,
+    rewrite_for_budget,
+)
 from bystander.prompts.template_work import (
     BUDGET,
     FILTERS,
@@ -35,7 +40,6 @@ from bystander.prompts.template_work import (
 from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
 
-_SECTION = re.compile(r"^=== (system|user|assistant)[ \t]*$", re.MULTILINE)
 _LOOP_FIELDS = frozenset(
     {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
 )
@@ -130,12 +134,12 @@ def parse_template(source: str) -> nodes.Template:
 def try_compile(source: str, variables: frozenset[str]) -> tuple[Template | None, list[TemplateFault]]:
     """Compile a template that uses exactly the declared variables; or return None and all that is wrong with it.
 
-    Faults are (line, message): syntax, constructs that a template may not use, too much nesting, unknown filters, and
-    variables that are not those declared.
+    Faults are (line, message): syntax, constructs that a template may not use, too much nesting, unknown filters,
+    variables that are not those declared, and lines that look like the beginning of a message and are none.
     """
     try:
         tree = parse_template(source)
-        if faults := find_rule_faults(tree, variables):
+        if faults := [*find_rule_faults(tree, variables), *find_section_faults(make_environment().lex(source))]:
             return None, faults
         environment = make_environment()
         code = environment.compile(rewrite_for_budget(tree))
@@ -197,7 +201,7 @@ def _find_template_line(trace: TracebackType | None) -> int | None:
 
 
 def _split_sections(text: str, where: str) -> tuple[Message, ...]:
-    parts = _SECTION.split(text)
+    parts = SECTION.split(text)
     if parts[0].strip():
         raise PromptRenderError.at(where, "text before the first section; begin with a line '=== system' or '=== user'")
     messages = [
