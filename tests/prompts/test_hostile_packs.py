@@ -20,7 +20,8 @@ from bystander.prompts.render import compile_template, render_messages, try_comp
 from bystander.prompts.reply_schemas import find_schema_faults
 from bystander.prompts.template_work import MAX_PROMPT_CHARACTERS
 from bystander.schemas.errors import PackError
-from bystander.schemas.packs import PackClass
+from bystander.schemas.packs import PackClass, PackKind
+from bystander.schemas.taxonomy import load_taxonomy
 from bystander.schemas.text_tasks import JUDGE_STRATEGY, WRITE_REPLY
 
 REFERENCE = Path(str(resources.files("bystander.prompts"))) / "packs" / "reference"
@@ -121,6 +122,26 @@ class TestEscapes:
         for name in ("model_fields", "model_dump", "copy", "__class__", "model_config"):
             assert "cannot be rendered" in refuse(f"{{{{ item.{name} }}}}", item=item)
 
+    def test_what_fields_there_are_is_said(self):
+        item = PackClass(
+            key="a", criteria="c", policy="p", mentions_third_party=True, kinds=(PackKind(key="k", definition="d"),)
+        )
+        scenario = load_taxonomy().scenarios[0]
+        known = ", ".join(PackClass.model_fields)
+        said = refuse("{{ item.critera }}", item=item)
+        assert said == f"t.j2, line 2: cannot be rendered (class has no field critera; there are {known}, conduct)"
+        for text, wanted in {
+            "{{ item.kind }}": "scenario has no field kind; there are key, category, definition, examples, openings, "
+            "ends_with",
+            "{{ item.examples[0].reply }}": "an example has no field reply; there are primary, third_party, request",
+            "{{ item.examples[99].primary }}": "a list has no item 99",
+            "{{ item.key.length }}": "a text has no field length",
+        }.items():
+            assert f"({wanted})" in refuse(text, item=scenario)
+        assert "(a kind has no field name; there are key, definition)" in refuse("{{ item.kinds[0].name }}", item=item)
+        assert "(a mapping has no field c; there are a, b)" in refuse("{{ item.c }}", item={"a": 1, "b": 2})
+        assert render("{{ item.c is defined }}", item={"a": 1}) == "False"
+
     def test_all_faults_of_a_template_come_with_their_lines(self):
         _, faults = try_compile(
             "=== user\n{{ a }}\n{{ b|attr('x') }}\n{% set c = 1 %}\n{{ a.b() }}\n{{ a * 2 }}", frozenset({"a"})
@@ -190,7 +211,7 @@ class TestBombs:
             " " * FULL,
             "\n" * FULL,
         ],
-        ids=range(32),
+        ids=range(35),
     )
     def test_templates_that_fill_a_file(self, text, bounded):
         refuse(text)

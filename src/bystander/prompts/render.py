@@ -35,14 +35,19 @@ from bystander.prompts.template_work import (
     TESTS,
     Budget,
     iterate,
+    name_type,
     print_value,
 )
 from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
+from bystander.schemas.packs import PackClass, PackKind
+from bystander.schemas.taxonomy import Scenario, ScenarioExample
 
 _LOOP_FIELDS = frozenset(
     {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
 )
+_NAMES = {PackClass: "class", Scenario: "scenario", ScenarioExample: "an example", PackKind: "a kind"}
+_MOST_FIELDS_SAID = 20
 _MAX_TOKENS = 6_000
 _LARGEST_NUMBER = 1_000_000
 
@@ -78,6 +83,8 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
         return left + right if operator == "+" else left - right
 
     def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, StrictUndefined):
+            return obj  # which says what is missing first
         if isinstance(obj, BaseModel):
             known = attribute in type(obj).model_fields or attribute in getattr(type(obj), "SHOWN_PROPERTIES", ())
         elif isinstance(obj, LoopContext):
@@ -86,7 +93,7 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
             return obj[attribute]
         else:
             known = False
-        return getattr(obj, attribute) if known else self.undefined(obj=obj, name=attribute)
+        return getattr(obj, attribute) if known else self.undefined(_describe_missing(obj, attribute))
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(argument, str):
@@ -96,7 +103,23 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
                 return obj[argument]
             except (IndexError, TypeError, ValueError):
                 pass
-        return self.undefined(obj=obj, name=str(argument)[:40])
+        return obj if isinstance(obj, StrictUndefined) else self.undefined(_describe_missing(obj, argument))
+
+
+def _describe_missing(obj: Any, name: Any) -> str:
+    said = str(name)[:40]
+    if isinstance(obj, str | list | tuple) and not isinstance(name, str):
+        return f"{_name_value(obj)} has no item {said}"
+    fields: list[str] = []
+    if isinstance(obj, BaseModel):
+        fields = [*type(obj).model_fields, *sorted(getattr(type(obj), "SHOWN_PROPERTIES", ()))]
+    elif isinstance(obj, Mapping):
+        fields = [str(key)[:40] for key in obj][:_MOST_FIELDS_SAID]
+    return f"{_name_value(obj)} has no field {said}" + (f"; there are {', '.join(fields)}" if fields else "")
+
+
+def _name_value(obj: Any) -> str:
+    return _NAMES.get(type(obj)) or f"a {name_type(obj)}"
 
 
 def make_environment() -> ImmutableSandboxedEnvironment:
