@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from importlib import resources
 from pathlib import Path
 
@@ -21,7 +20,7 @@ REFERENCE = Path(str(resources.files("bystander.prompts"))) / "packs" / "referen
 
 @pytest.fixture
 def folder(tmp_path):
-    return Path(shutil.copytree(REFERENCE, tmp_path / "pack"))
+    return write_new_pack("copy", "reference", tmp_path / "pack")
 
 
 @pytest.fixture
@@ -62,9 +61,13 @@ def test_the_packs_that_are_shipped_have_no_errors(name):
     assert {task: item.reply_tokens for task, item in report.prompts.items()}["write_reply"] == 160
 
 
-def test_the_reference_pack_has_no_warnings_either():
+@pytest.mark.parametrize("name", list_built_in_packs())
+def test_nor_any_warnings(name):
+    assert check_pack(name).faults == ()
+
+
+def test_the_longest_prompt_is_measured():
     report = check_pack("reference")
-    assert report.faults == ()
     assert report.prompts["label_class"].characters > 2000
     assert 0.2 < report.prompts["label_class"].tokens / report.prompts["label_class"].characters < 0.4
 
@@ -179,13 +182,9 @@ class TestClasses:
             level="warning",
         )
 
-    def test_openings_that_cannot_be_spoken(self, folder):
-        self.check(
-            folder,
-            lambda data: data["classes"][0].update(reply_openings=["Someone near you *says* "]),
-            "classes.actionable.reply_openings.0: '*' (character 18) cannot be spoken",
-            level="warning",
-        )
+    def test_openings_need_not_be_speakable(self, folder):
+        change(folder, lambda data: data["classes"][0].update(reply_openings=["Someone near you *says*: "]))
+        assert not [fault for fault in list_faults(folder) if "spoken" in fault]
 
     def test_marks_that_no_reply_can_end_with(self, folder):
         self.check(
