@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +71,7 @@ def test_an_endpoint_that_nobody_listens_at(bench: Path, tmp_path: Path, monkeyp
 
 
 def test_a_pack_without_rubrics(bench: Path, tmp_path: Path) -> None:
-    reference = Path(str(resources.files("bystander.prompts"))) / "packs" / "reference"
-    folder = Path(shutil.copytree(reference, tmp_path / "pack"))
+    folder = write_new_pack("copy", "reference", tmp_path / "pack")
     data = yaml.safe_load((folder / "pack.yaml").read_text("utf-8"))
     del data["tasks"]["judge_helpfulness"]
     (folder / "pack.yaml").write_text(json.dumps(data), "utf-8")

@@ -11,6 +11,7 @@ import yaml
 from bystander.prompts.files import MAX_FILE_BYTES
 from bystander.prompts.find_packs import list_built_in_packs
 from bystander.prompts.load import load_pack
+from bystander.prompts.new_pack import write_new_pack
 from bystander.prompts.render import MAX_PROMPT_CHARACTERS, try_compile
 from bystander.schemas.errors import PackError
 from bystander.schemas.taxonomy import load_taxonomy
@@ -28,7 +29,7 @@ def make_variables(pack):
 
 @pytest.fixture
 def folder(tmp_path):
-    return Path(shutil.copytree(REFERENCE, tmp_path / "pack"))
+    return write_new_pack("copy", "reference", tmp_path / "pack")
 
 
 def edit_manifest(folder, change):
@@ -244,7 +245,8 @@ class TestDigests:
         changed = {t.name for t in TASKS if before.task_digest(t.name) != after.task_digest(t.name)}
         assert changed == {"write_reply"}
 
-    def test_a_copy_has_the_same_digest(self, folder):
+    def test_a_copy_has_the_same_digest(self, tmp_path):
+        folder = shutil.copytree(REFERENCE, tmp_path / "pack")
         assert load_pack(str(folder)).digest == load_pack("reference").digest
 
 
@@ -276,6 +278,16 @@ class TestFaultyPacks:
     def test_an_unknown_field(self, folder):
         edit_manifest(folder, lambda data: data.update(colour="red"))
         self.check(folder, "pack.yaml:1: colour: no such field; there are classes, description, language, name, tasks")
+
+    @pytest.mark.parametrize("file", ["pack.yaml", "write_reply.j2"])
+    def test_a_changed_copy_under_the_name_of_a_built_in_pack(self, tmp_path, file):
+        folder = Path(shutil.copytree(REFERENCE, tmp_path / "pack"))
+        text = (folder / file).read_text("utf-8")
+        (folder / file).write_text(f"{text}\n# mine\n", "utf-8")
+        self.check(
+            folder,
+            "pack.yaml:2: name: 'reference' is the name of a pack that comes with Bystander; give yours another name",
+        )
 
     def test_one_class(self, folder):
         edit_manifest(folder, lambda data: data["classes"].pop())

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from bystander.prompts.class_rules import find_class_faults
 from bystander.prompts.files import read_text
-from bystander.prompts.find_packs import MANIFEST_NAME, FoundPack
+from bystander.prompts.find_packs import MANIFEST_NAME, FoundPack, find_pack, list_built_in_packs
 from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES, PackManifest, TaskManifest
 from bystander.prompts.pack_faults import Level, PackFault, order_faults
 from bystander.prompts.pack_yaml import YamlText, read_yaml
@@ -78,7 +78,7 @@ def read_pack(found: FoundPack) -> PackParts:
         _check_task_names(parts)
         for task in sorted(parts.tasks):
             _check_task(task, found, parts)
-        _check_installed_name(found, parts)
+        _check_name(found, parts)
     parts.faults = order_faults(parts.faults)
     return parts
 
@@ -222,10 +222,22 @@ def _read_template(name: str, found: FoundPack, parts: PackParts) -> None:
         parts.templates[name] = template
 
 
-def _check_installed_name(found: FoundPack, parts: PackParts) -> None:
+def _check_name(found: FoundPack, parts: PackParts) -> None:
     name = parts.yaml.data.get("name")
-    if found.origin == "installed" and isinstance(name, str) and name != found.source:
+    if not isinstance(name, str) or found.origin == "built-in":
+        return
+    if found.origin == "installed" and name != found.source:
         parts.add(("name",), f"{name!r} must be the name of the entry point, {found.source!r}, that offers the pack")
+    if name in list_built_in_packs() and not _is_unchanged(parts, find_pack(name)):
+        parts.add(("name",), f"{name!r} is the name of a pack that comes with Bystander; give yours another name")
+
+
+def _is_unchanged(parts: PackParts, original: FoundPack) -> bool:
+    assert original.folder is not None
+    try:
+        return all(read_text(original.folder, file) == text for file, text in parts.files.items())
+    except PackError:  # it has no such file
+        return False
 
 
 def _get(value: Any, step: str | int) -> Any:
