@@ -46,7 +46,12 @@ from bystander.schemas.taxonomy import Scenario, ScenarioExample
 _LOOP_FIELDS = frozenset(
     {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
 )
-_NAMES = {PackClass: "class", Scenario: "scenario", ScenarioExample: "an example", PackKind: "a kind"}
+_NAMES: Mapping[type, str] = {
+    PackClass: "class",
+    Scenario: "scenario",
+    ScenarioExample: "an example",
+    PackKind: "a kind",
+}
 _MOST_FIELDS_SAID = 20
 _MAX_TOKENS = 6_000
 _LARGEST_NUMBER = 1_000_000
