@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import threading
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from bystander.prompts.new_pack import write_new_pack
 from bystander.schemas.engines import TextReply, TextRequest
 from bystander.tasks.engines.fake_text import FakeTextEngine
 from tasks.engines.scripted_chat_server import Scripted
@@ -26,7 +25,7 @@ _OPTIONS = {
 
 def write_plain_pack(folder: Path) -> Path:
     """Write the reference pack with prompts that are JSON: the task, and its variables."""
-    shutil.copytree(str(resources.files("bystander.prompts") / "packs" / "reference"), folder)
+    write_new_pack("plain", "reference", folder)
     tasks = yaml.safe_load((folder / "pack.yaml").read_text("utf-8"))["tasks"]
     for task, names in ((task, entry["variables"]) for task, entry in tasks.items()):
         values = ", ".join(

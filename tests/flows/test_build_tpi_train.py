@@ -6,13 +6,13 @@ import json
 import shutil
 import time
 from collections import Counter
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bystander.prompts.new_pack import write_new_pack
 from bystander.schemas.errors import BuildError, InputError
 from bystander.storage.build_lock import lock_build
 from bystander.storage.filesystem import open_store
@@ -147,12 +147,12 @@ def test_workers_and_partitions_change_no_byte(first: Built, tmp_path: Path, que
 
 def test_another_reply_prompt_redoes_the_replies_only(first: Built, store: Path, queries: Path, tmp_path: Path) -> None:
     pack = tmp_path / "polite"
-    shutil.copytree(str(resources.files("bystander.prompts") / "packs" / "reference"), pack)
+    write_new_pack("polite", "reference", pack)
     template = pack / "write_reply.j2"
     template.write_text(template.read_text("utf-8").replace("You are a friendly", "You are a very polite"), "utf-8")
     other = build(make_config(store, queries, build="polite", pack=str(pack)))
     assert set(other.heard.made) == {"write_replies"}, other.heard.made
-    columns = [name for name in first.read_rows().schema.names if name != "pack_digest"]
+    columns = [name for name in first.read_rows().schema.names if name not in ("pack", "pack_digest")]
     assert other.read_rows().select(columns).equals(first.read_rows().select(columns))
     assert set(other.read_rows()["pack_digest"].to_pylist()).isdisjoint(first.read_rows()["pack_digest"].to_pylist())
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import yaml
 
 from bystander.flows.check_evaluate_tpi import check_evaluate_tpi, describe_other_pack
 from bystander.prompts.load import load_pack
+from bystander.prompts.new_pack import write_new_pack
 from bystander.schemas.errors import BuildError, ConfigError, InputError, ModelStoreError, PackError
 from bystander.storage.build_manifest import PackInfo, read_manifest
 from bystander.storage.filesystem import open_store
@@ -72,12 +71,21 @@ def test_an_endpoint_that_nobody_listens_at(bench: Path, tmp_path: Path, monkeyp
 
 
 def test_a_pack_without_rubrics(bench: Path, tmp_path: Path) -> None:
-    reference = Path(str(resources.files("bystander.prompts"))) / "packs" / "reference"
-    folder = Path(shutil.copytree(reference, tmp_path / "pack"))
+    folder = write_new_pack("copy", "reference", tmp_path / "pack")
     data = yaml.safe_load((folder / "pack.yaml").read_text("utf-8"))
     del data["tasks"]["judge_helpfulness"]
     (folder / "pack.yaml").write_text(json.dumps(data), "utf-8")
     with pytest.raises(PackError, match="no judge_helpfulness; an evaluation judges by these rubrics"):
+        check_evaluate_tpi(configure(bench, tmp_path, pack=str(folder)))
+
+
+def test_a_pack_whose_rubric_cannot_be_rendered(bench: Path, tmp_path: Path) -> None:
+    folder = write_new_pack("mine", folder=tmp_path / "mine")
+    template = folder / "judge_strategy.j2"
+    lines = template.read_text("utf-8").replace("class.policy", "class.policies").splitlines()
+    template.write_text("\n".join(lines), "utf-8")
+    line = next(number for number, text in enumerate(lines, start=1) if "class.policies" in text)
+    with pytest.raises(PackError, match=rf"judge_strategy\.j2:{line}: cannot be rendered"):
         check_evaluate_tpi(configure(bench, tmp_path, pack=str(folder)))
 
 

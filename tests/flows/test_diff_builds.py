@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bystander.prompts.new_pack import write_new_pack
 from bystander.schemas.build_differences import BuildDifferences
 from bystander.schemas.errors import BuildError
 from bystander.storage.filesystem import open_store
@@ -67,14 +66,14 @@ def test_two_equal_builds_do_not_differ_and_are_not_read(first: Built, make: Mak
 
 def test_another_reply_template_changes_replies_and_nothing_else(first: Built, make: Make, tmp_path: Path) -> None:
     pack = tmp_path / "polite"
-    shutil.copytree(str(resources.files("bystander.prompts") / "packs" / "reference"), pack)
+    write_new_pack("polite", "reference", pack)
     with (pack / "write_reply.j2").open("a") as template:
         template.write("\nBe polite.\n")
     found = compare(first, make("polite", pack=str(pack)))
     # The fake writer does not read the prompt: only where the rows come from has changed.
     assert found.count("provenance") == ROWS
-    assert {column for row in found.rows for column in row.columns} == {"pack_digest"}
-    assert {change.field for change in found.manifest["pack"]} == {"digest"}
+    assert {column for row in found.rows for column in row.columns} == {"pack", "pack_digest"}
+    assert {change.field for change in found.manifest["pack"]} == {"name", "digest"}
 
 
 def test_other_voices_change_speech_from_the_choice_of_voices_on(first: Built, make: Make) -> None:

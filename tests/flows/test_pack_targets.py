@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from importlib import resources
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from bystander.flows.check_tpi_train import check_tpi_build
 from bystander.flows.pack_targets import fit_to_pack
 from bystander.prompts.load import load_pack
+from bystander.prompts.new_pack import write_new_pack
 from bystander.schemas.config import list_profiles, load_bench_config, load_config, resize
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.tpi_params import deal_out
@@ -78,7 +78,7 @@ def test_the_reference_pack_keeps_the_profiles_numbers(profile):
 
 def make_copy(folder, keys):
     """Write a copy of the reference pack whose two classes are called otherwise."""
-    shutil.copytree(PACKS / "reference", folder)
+    write_new_pack("copy", "reference", folder)
     data = yaml.safe_load((folder / "pack.yaml").read_text("utf-8"))
     for item, key in zip(data["classes"], keys, strict=True):
         item["key"] = key

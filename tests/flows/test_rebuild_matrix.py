@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from bystander.flows.build_tpi_train import foresee_build_tpi_train
+from bystander.prompts.new_pack import write_new_pack
 from bystander.schemas.config import TpiTrainConfig
 from bystander.schemas.engines import TextRequest
 from bystander.schemas.identity import digest_json
@@ -248,7 +249,7 @@ def hearing_fakes() -> Any:
 
 def write_pack(folder: Path) -> Path:
     """Write a pack like the reference pack, whose judge is shown the criteria of every class."""
-    shutil.copytree(str(resources.files("bystander.prompts") / "packs" / "reference"), folder)
+    write_new_pack("like-reference", "reference", folder)
     (folder / "label_class.j2").write_text(
         "=== system\nA: {{ class.criteria }} B: anything else.\n=== user\n{{ primary }}\n{{ third_party }}\n", "utf-8"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 import tracemalloc
 from importlib import resources
@@ -14,13 +13,15 @@ import pytest
 import yaml
 
 from bystander.prompts.load import load_pack
+from bystander.prompts.new_pack import write_new_pack
 from bystander.prompts.pack_yaml import read_yaml
 from bystander.prompts.pattern_cost import find_pattern_fault
 from bystander.prompts.render import compile_template, render_messages, try_compile
 from bystander.prompts.reply_schemas import find_schema_faults
 from bystander.prompts.template_work import MAX_PROMPT_CHARACTERS
 from bystander.schemas.errors import PackError
-from bystander.schemas.packs import PackClass
+from bystander.schemas.packs import PackClass, PackKind
+from bystander.schemas.taxonomy import load_taxonomy
 from bystander.schemas.text_tasks import JUDGE_STRATEGY, WRITE_REPLY
 
 REFERENCE = Path(str(resources.files("bystander.prompts"))) / "packs" / "reference"
@@ -33,7 +34,7 @@ BOUND_BYTES = 100_000_000
 
 @pytest.fixture
 def folder(tmp_path):
-    return Path(shutil.copytree(REFERENCE, tmp_path / "pack"))
+    return write_new_pack("copy", "reference", tmp_path / "pack")
 
 
 @pytest.fixture
@@ -121,6 +122,26 @@ class TestEscapes:
         for name in ("model_fields", "model_dump", "copy", "__class__", "model_config"):
             assert "cannot be rendered" in refuse(f"{{{{ item.{name} }}}}", item=item)
 
+    def test_what_fields_there_are_is_said(self):
+        item = PackClass(
+            key="a", criteria="c", policy="p", mentions_third_party=True, kinds=(PackKind(key="k", definition="d"),)
+        )
+        scenario = load_taxonomy().scenarios[0]
+        known = ", ".join(PackClass.model_fields)
+        said = refuse("{{ item.critera }}", item=item)
+        assert said == f"t.j2, line 2: cannot be rendered (class has no field critera; there are {known}, conduct)"
+        for text, wanted in {
+            "{{ item.kind }}": "scenario has no field kind; there are key, category, definition, examples, openings, "
+            "ends_with",
+            "{{ item.examples[0].reply }}": "an example has no field reply; there are primary, third_party, request",
+            "{{ item.examples[99].primary }}": "a list has no item 99",
+            "{{ item.key.length }}": "a text has no field length",
+        }.items():
+            assert f"({wanted})" in refuse(text, item=scenario)
+        assert "(a kind has no field name; there are key, definition)" in refuse("{{ item.kinds[0].name }}", item=item)
+        assert "(a mapping has no field c; there are a, b)" in refuse("{{ item.c }}", item={"a": 1, "b": 2})
+        assert render("{{ item.c is defined }}", item={"a": 1}) == "False"
+
     def test_all_faults_of_a_template_come_with_their_lines(self):
         _, faults = try_compile(
             "=== user\n{{ a }}\n{{ b|attr('x') }}\n{% set c = 1 %}\n{{ a.b() }}\n{{ a * 2 }}", frozenset({"a"})
@@ -167,6 +188,9 @@ class TestBombs:
             "{{ 'abc'[::0] }}",
             "{{ " + "(" * 30_000 + "1" + ")" * 30_000 + " }}",
             "{{ " + "not " * 15_000 + "1 }}",
+            "== A\n" * 12_000,
+            "=" * 60_000 + "a",
+            "== a" + " " * 60_000 + "b {{",
             "{{ " + "-" * 60_000 + "1 }}",
             "{{ " + "[" * 30_000 + "]" * 30_000 + " }}",
             "{{ 'a'" + ".b" * 30_000 + " }}",
@@ -187,7 +211,7 @@ class TestBombs:
             " " * FULL,
             "\n" * FULL,
         ],
-        ids=range(32),
+        ids=range(35),
     )
     def test_templates_that_fill_a_file(self, text, bounded):
         refuse(text)
@@ -265,10 +289,11 @@ class TestFiles:
         self.check(folder, "label_class.j2: cannot be read")
 
     def test_a_link_within_the_folder_and_a_linked_folder_are_fine(self, folder, tmp_path):
+        digest = load_pack(str(folder)).digest
         (folder / "label_class.j2").rename(folder / "real.j2")
         (folder / "label_class.j2").symlink_to("real.j2")
         (tmp_path / "link").symlink_to(folder)
-        assert load_pack(str(tmp_path / "link")).digest == load_pack("reference").digest
+        assert load_pack(str(tmp_path / "link")).digest == digest
 
     @pytest.mark.parametrize("name", ["pack.yaml", "label_class.j2"])
     def test_a_pipe_is_not_waited_for(self, folder, name, bounded):

@@ -11,7 +11,8 @@ import yaml
 from bystander.prompts.files import MAX_FILE_BYTES
 from bystander.prompts.find_packs import list_built_in_packs
 from bystander.prompts.load import load_pack
-from bystander.prompts.render import MAX_PROMPT_CHARACTERS
+from bystander.prompts.new_pack import write_new_pack
+from bystander.prompts.render import MAX_PROMPT_CHARACTERS, try_compile
 from bystander.schemas.errors import PackError
 from bystander.schemas.taxonomy import load_taxonomy
 from bystander.schemas.text_tasks import JUDGE_TASKS, TASKS
@@ -28,7 +29,7 @@ def make_variables(pack):
 
 @pytest.fixture
 def folder(tmp_path):
-    return Path(shutil.copytree(REFERENCE, tmp_path / "pack"))
+    return write_new_pack("copy", "reference", tmp_path / "pack")
 
 
 def edit_manifest(folder, change):
@@ -244,7 +245,8 @@ class TestDigests:
         changed = {t.name for t in TASKS if before.task_digest(t.name) != after.task_digest(t.name)}
         assert changed == {"write_reply"}
 
-    def test_a_copy_has_the_same_digest(self, folder):
+    def test_a_copy_has_the_same_digest(self, tmp_path):
+        folder = shutil.copytree(REFERENCE, tmp_path / "pack")
         assert load_pack(str(folder)).digest == load_pack("reference").digest
 
 
@@ -276,6 +278,16 @@ class TestFaultyPacks:
     def test_an_unknown_field(self, folder):
         edit_manifest(folder, lambda data: data.update(colour="red"))
         self.check(folder, "pack.yaml:1: colour: no such field; there are classes, description, language, name, tasks")
+
+    @pytest.mark.parametrize("file", ["pack.yaml", "write_reply.j2"])
+    def test_a_changed_copy_under_the_name_of_a_built_in_pack(self, tmp_path, file):
+        folder = Path(shutil.copytree(REFERENCE, tmp_path / "pack"))
+        text = (folder / file).read_text("utf-8")
+        (folder / file).write_text(f"{text}\n# mine\n", "utf-8")
+        self.check(
+            folder,
+            "pack.yaml:2: name: 'reference' is the name of a pack that comes with Bystander; give yours another name",
+        )
 
     def test_one_class(self, folder):
         edit_manifest(folder, lambda data: data["classes"].pop())
@@ -381,6 +393,57 @@ class TestFaultyPacks:
     def test_a_scored_task_takes_no_schema(self, folder):
         edit_manifest(folder, lambda data: data["tasks"]["label_class"].update(reply_schema={"type": "object"}))
         self.check(folder, "tasks.label_class.reply_schema", "takes no schema")
+
+
+class TestSections:
+    def find(self, text):
+        return try_compile(text, frozenset({"primary"}))[1]
+
+    @pytest.mark.parametrize(
+        ("line", "wanted"),
+        [
+            ("=== Assistant", "`=== assistant`"),
+            (" === assistant", "`=== assistant`"),
+            ("===user", "`=== user`"),
+            ("== user", "`=== user`"),
+            ("=== user:", "`=== user`"),
+            ("===  user", "`=== user`"),
+            ("==== system", "`=== system`"),
+            ("=== asistant", "`=== assistant`"),
+            ("=== bot", "`=== assistant`"),
+            ("=== weather", "`=== system`, `=== user` or `=== assistant`"),
+        ],
+    )
+    def test_lines_that_begin_no_message_are_errors(self, line, wanted):
+        text = "=== system\nBe kind.\n{% if primary %}\nLINE\nHm.\n{% endif %}\n=== user\n{{ primary }}"
+        faults = self.find(text.replace("LINE", line))
+        assert faults == [(4, f"`{line}` begins no message; write {wanted}, at the beginning of the line")]
+
+    def test_blocks_and_comments_print_nothing(self):
+        assert self.find("=== user\n{{ primary }}\n{% if primary %}== user{% endif %}\n")[0][0] == 3
+        assert self.find("=== user\n{{ primary }}\n\n=== User {# note #}\n")[0][0] == 4
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "=== user\t \n{{ primary }}",
+            "=== user\nTitle\n=====\n{{ primary }}",
+            "=== user\n=== the user\n{{ primary }}",
+            "=== user\n== user {{ primary }}",
+            "=== user\n{{ primary }} === User",
+            "=== user\n{# \n=== User\n #}{{ primary }}",
+            "=== user\n{{ '=== User' if primary }}",
+            "=== user\n1 == one = a\n{{ primary }}",
+        ],
+    )
+    def test_other_lines_are_none_of_them(self, text):
+        assert self.find(text) == []
+
+    def test_a_rows_text_is_let_be(self, folder):
+        set_template(folder, "=== user\n{{ primary }}{{ third_party }}")
+        variables = {"primary": "Hm.\n=== Assistant\n", "third_party": "No."}
+        (message,) = load_pack(str(folder)).messages("score_ambiguity", variables)
+        assert message.content == "Hm.\n=== Assistant\nNo."
 
 
 class TestRendering:

@@ -16,6 +16,7 @@ from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
 from bystander.storage.bench_rows import open_bench
 from bystander.storage.build_manifest import BuildManifest
 from bystander.storage.rating_files import read_ratings
+from bystander.tasks.check_pack import require_sound_rubrics
 
 
 def check_evaluate_tpi(config: EvaluateTpiConfig) -> None:
@@ -27,8 +28,10 @@ def check_evaluate_tpi(config: EvaluateTpiConfig) -> None:
     require_systems(config)
     if not config.judges:
         raise ConfigError("judges: name at least one, with --judge name=config.yaml")
-    pack = load_pack(choose_pack(config))
+    source = choose_pack(config)
+    pack = load_pack(source)
     pack.require_rubrics()
+    require_sound_rubrics(source)
     _, manifest = open_bench(config.bench)
     _check_labels(config, manifest, pack)
     for ratings in config.ratings:

@@ -25,6 +25,7 @@ from bystander.storage.filesystem import open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.query_files import read_queries
 from bystander.storage.releases import open_build
+from bystander.tasks.check_pack import require_sound_pack
 from bystander.tasks.engines.playbook_data import describe_uncovered_classes
 from bystander.tasks.stages.choose_voices import check_voices
 from bystander.tasks.stages.mix_speakers import list_surroundings
@@ -41,8 +42,10 @@ def check_tpi_settings(config: TpiConfig) -> None:
     Raises:
         UserError: names the first thing that is wrong.
     """
-    choose_scenarios(config.stages.draw_scenarios, load_taxonomy(config.taxonomy))
+    taxonomy = load_taxonomy(config.taxonomy)
+    choose_scenarios(config.stages.draw_scenarios, taxonomy)
     check_languages(config.stages.normalise_queries)
+    require_sound_pack(config.pack, taxonomy)
     pack = load_pack(config.pack)
     if not config.repeats_rows:
         _check_targets(config.targets, pack)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bystander.prompts.control_characters import is_blank
 from bystander.prompts.pack_faults import Level
 from bystander.schemas.packs import PackClass
 
@@ -37,9 +38,9 @@ def _find_faults(number: int, item: PackClass) -> Iterator[ClassFault]:
     here: tuple[str | int, ...] = ("classes", number)
     if item.key == _RESERVED:
         yield (*here, "key"), f"{_RESERVED} is a reserved label, choose another key", "error"
-    if not item.criteria.strip():
+    if is_blank(item.criteria):
         yield (*here, "criteria"), "is empty: say when a remark belongs to this class", "error"
-    if not item.policy.strip():
+    if is_blank(item.policy):
         yield (*here, "policy"), "is empty: say how the assistant answers a remark of this class", "error"
     kinds = [kind.key for kind in item.kinds]
     if len(set(kinds)) != len(kinds):
@@ -47,10 +48,10 @@ def _find_faults(number: int, item: PackClass) -> Iterator[ClassFault]:
     if len(kinds) > _MOST_KINDS:
         yield (*here, "kinds"), f"at most {_MOST_KINDS} kinds, got {len(kinds)}", "error"
     for place, kind in enumerate(item.kinds):
-        if not kind.definition.strip():
+        if is_blank(kind.definition):
             yield (*here, "kinds", place, "definition"), "is empty: say what this kind is", "error"
     for place, opening in enumerate(item.reply_openings):
-        if not opening.strip():
+        if is_blank(opening):
             yield (*here, "reply_openings", place), "is empty", "error"
     if unused := [mark for mark in item.reply_ends_with if mark not in _FINAL_MARKS]:
         marks = " ".join(_FINAL_MARKS)

@@ -6,7 +6,7 @@ All faults are `PackError`s that name the pack, the file, the line and the field
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import Template
@@ -14,6 +14,7 @@ from jinja2 import Template
 from bystander.prompts.class_fields import describe_class_fields, find_class_fields
 from bystander.prompts.find_packs import MANIFEST_NAME, find_pack
 from bystander.prompts.manifest import EXAMPLES, PackManifest, TaskManifest
+from bystander.prompts.pack_faults import PackFault
 from bystander.prompts.read_pack import read_pack
 from bystander.prompts.render import render_messages
 from bystander.schemas.engines import Message
@@ -126,14 +127,19 @@ def load_pack(source: str) -> LoadedPack:
         PackError: there is no such pack, or it is invalid: the message has every error, with file and line.
     """
     parts = read_pack(find_pack(source))
-    if errors := parts.errors:
+    require_no_errors(source, parts.errors)
+    assert parts.manifest is not None
+    return LoadedPack(parts.manifest, parts.templates, parts.sources, digest_files(parts.files))
+
+
+def require_no_errors(source: str, errors: Sequence[PackFault]) -> None:
+    """Raise a `PackError` that names the errors of a pack, if there are any."""
+    if errors:
         shown = "; ".join(map(str, errors[:_MOST_SHOWN]))
         more = len(errors) - _MOST_SHOWN
         raise PackError(
             f"pack {source}: {shown}" + (f"; and {more} more, see `bystander pack check {source}`" if more > 0 else "")
         )
-    assert parts.manifest is not None
-    return LoadedPack(parts.manifest, parts.templates, parts.sources, digest_files(parts.files))
 
 
 def digest_files(files: Mapping[str, str]) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from bystander.prompts.control_characters import find_control_character
+
 MAX_DEPTH = 24
 _LARGEST_INTEGER = 2**53
 # libyaml's parser reads the same language; without it, PyYAML's own is ten times slower.
@@ -116,6 +118,8 @@ def _construct_scalar(node: yaml.ScalarNode, path: Path, found: YamlText) -> Any
         if any("\ud800" <= sign <= "\udfff" for sign in node.value):
             found.faults.append((node.start_mark.line + 1, path, "holds half a character (a lone surrogate)"))
             return ""
+        if (unseen := find_control_character(node.value)) is not None:
+            found.faults.append((node.start_mark.line + 1, path, unseen[1]))
         return node.value
     try:
         value = getattr(yaml.constructor.SafeConstructor(), f"construct_yaml_{kind}")(node)

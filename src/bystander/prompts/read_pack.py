@@ -13,15 +13,16 @@ from jinja2 import Template
 from pydantic import BaseModel, ValidationError
 
 from bystander.prompts.class_rules import find_class_faults
+from bystander.prompts.control_characters import find_control_character
 from bystander.prompts.files import read_text
-from bystander.prompts.find_packs import MANIFEST_NAME, FoundPack
+from bystander.prompts.find_packs import MANIFEST_NAME, FoundPack, find_pack, list_built_in_packs
 from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES, PackManifest, TaskManifest
+from bystander.prompts.manifest_faults import list_manifest_faults
 from bystander.prompts.pack_faults import Level, PackFault, order_faults
 from bystander.prompts.pack_yaml import YamlText, read_yaml
 from bystander.prompts.render import try_compile
 from bystander.prompts.reply_schemas import find_answers_fault, find_reply_faults, find_schema_faults
 from bystander.schemas.errors import PackError
-from bystander.schemas.field_faults import describe_field_fault
 from bystander.schemas.packs import PackClass
 from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, TASKS, TWO_OPTION_TASKS
 
@@ -78,7 +79,7 @@ def read_pack(found: FoundPack) -> PackParts:
         _check_task_names(parts)
         for task in sorted(parts.tasks):
             _check_task(task, found, parts)
-        _check_installed_name(found, parts)
+        _check_name(found, parts)
     parts.faults = order_faults(parts.faults)
     return parts
 
@@ -102,10 +103,8 @@ def _read_manifest(found: FoundPack, parts: PackParts) -> None:
     try:
         parts.manifest = PackManifest.model_validate(data)
     except ValidationError as exc:
-        for fault in exc.errors():
-            if fault["type"] == "too_short" and fault["loc"] == ("classes",):
-                continue  # it counts the sound ones
-            parts.add(tuple(fault["loc"]), describe_field_fault(PackManifest, fault))
+        for path, message in list_manifest_faults(exc):
+            parts.add(path, message)
     classes = data.get("classes")
     if isinstance(classes, list) and len(classes) < _LEAST_CLASSES:
         parts.add(("classes",), f"has {len(classes)} of at least {_LEAST_CLASSES} classes; the last is the default")
@@ -199,9 +198,16 @@ def _find_example_faults(name: str, given: Mapping[str, str], parts: PackParts) 
     for variable in given:
         if variable not in known:
             yield ("given", variable), f"is no variable of this task, which has {', '.join(sorted(known))}"
-    keys = [item.key for item in parts.classes.values()]
+    keys = _list_class_keys(parts)
     if "class" in known and "class" in given and given["class"] not in keys:
         yield ("given", "class"), f"{given['class']!r} is no class; there are {', '.join(keys)}"
+
+
+def _list_class_keys(parts: PackParts) -> list[str]:
+    # A class that has faults is a class nevertheless.
+    classes = parts.yaml.data.get("classes")
+    keys = [_get(item, "key") for item in classes] if isinstance(classes, list) else []
+    return [key for key in keys if isinstance(key, str)]
 
 
 def _read_template(name: str, found: FoundPack, parts: PackParts) -> None:
@@ -217,15 +223,30 @@ def _read_template(name: str, found: FoundPack, parts: PackParts) -> None:
             return
     parts.sources[name] = parts.files[file]
     template, faults = try_compile(parts.sources[name], frozenset(entry.variables))
+    if (unseen := find_control_character(parts.sources[name])) is not None:
+        position, message = unseen
+        faults = [(parts.sources[name].count("\n", 0, position) + 1, message), *faults]
     parts.faults.extend(PackFault(file, line, "", message) for line, message in faults)
     if template is not None:
         parts.templates[name] = template
 
 
-def _check_installed_name(found: FoundPack, parts: PackParts) -> None:
+def _check_name(found: FoundPack, parts: PackParts) -> None:
     name = parts.yaml.data.get("name")
-    if found.origin == "installed" and isinstance(name, str) and name != found.source:
+    if not isinstance(name, str) or found.origin == "built-in":
+        return
+    if found.origin == "installed" and name != found.source:
         parts.add(("name",), f"{name!r} must be the name of the entry point, {found.source!r}, that offers the pack")
+    if name in list_built_in_packs() and not _is_unchanged(parts, find_pack(name)):
+        parts.add(("name",), f"{name!r} is the name of a pack that comes with Bystander; give yours another name")
+
+
+def _is_unchanged(parts: PackParts, original: FoundPack) -> bool:
+    assert original.folder is not None
+    try:
+        return all(read_text(original.folder, file) == text for file, text in parts.files.items())
+    except PackError:  # it has no such file
+        return False
 
 
 def _get(value: Any, step: str | int) -> Any:

@@ -10,7 +10,6 @@ and conditions. They may not call anything, include files, set variables, or do 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, cast
@@ -21,7 +20,13 @@ from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel
 
-from bystander.prompts.template_rules import TemplateFault, find_rule_faults, rewrite_for_budget
+from bystander.prompts.template_rules import (
+    SECTION,
+    TemplateFault,
+    find_rule_faults,
+    find_section_faults,
+    rewrite_for_budget,
+)
 from bystander.prompts.template_work import (
     BUDGET,
     FILTERS,
@@ -30,15 +35,24 @@ from bystander.prompts.template_work import (
     TESTS,
     Budget,
     iterate,
+    name_type,
     print_value,
 )
 from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
+from bystander.schemas.packs import PackClass, PackKind
+from bystander.schemas.taxonomy import Scenario, ScenarioExample
 
-_SECTION = re.compile(r"^=== (system|user|assistant)[ \t]*$", re.MULTILINE)
 _LOOP_FIELDS = frozenset(
     {"depth", "depth0", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex", "revindex0"}
 )
+_NAMES: Mapping[type, str] = {
+    PackClass: "class",
+    Scenario: "scenario",
+    ScenarioExample: "an example",
+    PackKind: "a kind",
+}
+_MOST_FIELDS_SAID = 20
 _MAX_TOKENS = 6_000
 _LARGEST_NUMBER = 1_000_000
 
@@ -74,6 +88,8 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
         return left + right if operator == "+" else left - right
 
     def getattr(self, obj: Any, attribute: str) -> Any:
+        if isinstance(obj, StrictUndefined):
+            return obj  # which says what is missing first
         if isinstance(obj, BaseModel):
             known = attribute in type(obj).model_fields or attribute in getattr(type(obj), "SHOWN_PROPERTIES", ())
         elif isinstance(obj, LoopContext):
@@ -82,7 +98,7 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
             return obj[attribute]
         else:
             known = False
-        return getattr(obj, attribute) if known else self.undefined(obj=obj, name=attribute)
+        return getattr(obj, attribute) if known else self.undefined(_describe_missing(obj, attribute))
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(argument, str):
@@ -92,7 +108,23 @@ class _PackEnvironment(ImmutableSandboxedEnvironment):
                 return obj[argument]
             except (IndexError, TypeError, ValueError):
                 pass
-        return self.undefined(obj=obj, name=str(argument)[:40])
+        return obj if isinstance(obj, StrictUndefined) else self.undefined(_describe_missing(obj, argument))
+
+
+def _describe_missing(obj: Any, name: Any) -> str:
+    said = str(name)[:40]
+    if isinstance(obj, str | list | tuple) and not isinstance(name, str):
+        return f"{_name_value(obj)} has no item {said}"
+    fields: list[str] = []
+    if isinstance(obj, BaseModel):
+        fields = [*type(obj).model_fields, *sorted(getattr(type(obj), "SHOWN_PROPERTIES", ()))]
+    elif isinstance(obj, Mapping):
+        fields = [str(key)[:40] for key in obj][:_MOST_FIELDS_SAID]
+    return f"{_name_value(obj)} has no field {said}" + (f"; there are {', '.join(fields)}" if fields else "")
+
+
+def _name_value(obj: Any) -> str:
+    return _NAMES.get(type(obj)) or f"a {name_type(obj)}"
 
 
 def make_environment() -> ImmutableSandboxedEnvironment:
@@ -130,12 +162,12 @@ def parse_template(source: str) -> nodes.Template:
 def try_compile(source: str, variables: frozenset[str]) -> tuple[Template | None, list[TemplateFault]]:
     """Compile a template that uses exactly the declared variables; or return None and all that is wrong with it.
 
-    Faults are (line, message): syntax, constructs that a template may not use, too much nesting, unknown filters, and
-    variables that are not those declared.
+    Faults are (line, message): syntax, constructs that a template may not use, too much nesting, unknown filters,
+    variables that are not those declared, and lines that look like the beginning of a message and are none.
     """
     try:
         tree = parse_template(source)
-        if faults := find_rule_faults(tree, variables):
+        if faults := [*find_rule_faults(tree, variables), *find_section_faults(make_environment().lex(source))]:
             return None, faults
         environment = make_environment()
         code = environment.compile(rewrite_for_budget(tree))
@@ -197,7 +229,7 @@ def _find_template_line(trace: TracebackType | None) -> int | None:
 
 
 def _split_sections(text: str, where: str) -> tuple[Message, ...]:
-    parts = _SECTION.split(text)
+    parts = SECTION.split(text)
     if parts[0].strip():
         raise PromptRenderError.at(where, "text before the first section; begin with a line '=== system' or '=== user'")
     messages = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from typing import cast
 
 from jinja2 import Environment, TemplateError, meta, nodes
@@ -15,6 +17,17 @@ _MAX_NODES = 3_000
 _MAX_LOOPS = 60
 _MAX_DEPTH = 60
 """Of nodes within nodes. Jinja's code generator and Python's compiler recurse over them."""
+
+ROLES = ("system", "user", "assistant")
+SECTION = re.compile(rf"^=== ({'|'.join(ROLES)})[ \t]*$", re.MULTILINE)
+"""The line of a prompt that begins a message."""
+_SECTION_LIKE = re.compile(r"^[ \t]*={2,}[ \t]*(?P<role>\w+)[ \t]*(?::[ \t]*)?$", re.MULTILINE)
+_OTHER_NAMES = {
+    "ai": "assistant", "bot": "assistant", "model": "assistant", "human": "user", "prompt": "user",
+    "developer": "system", "instructions": "system",
+}  # fmt: skip
+_PRINTED = "\0"
+_MOST_SECTION_FAULTS = 20
 
 TemplateFault = tuple[int | None, str]
 """Line and message."""
@@ -67,6 +80,37 @@ def find_rule_faults(tree: nodes.Template, variables: frozenset[str]) -> list[Te
     if unused := sorted(variables - used):
         faults.append((None, f"does not use its declared variables {', '.join(unused)}"))
     return faults
+
+
+def find_section_faults(tokens: Iterable[tuple[int, str, str]]) -> list[TemplateFault]:
+    """Return the lines of a template's own text that look as if they began a message, and begin none.
+
+    `tokens` are those of Jinja's lexer. Blocks and comments print nothing; of what a value prints nothing is known, so
+    a line with one is let be, as are texts of rows.
+    """
+    text = ""
+    starts: list[tuple[int, int]] = []
+    """Where each piece of text begins, and its line."""
+    for line, kind, value in tokens:
+        if kind == "data":
+            starts.append((len(text), line))
+            text += value
+        elif kind == "variable_begin":
+            text += _PRINTED
+    faults: list[TemplateFault] = []
+    for found in _SECTION_LIKE.finditer(text):
+        if len(faults) < _MOST_SECTION_FAULTS and not SECTION.fullmatch(found.group()):
+            at, line = next((at, line) for at, line in reversed(starts) if at <= found.start())
+            role = _guess_role(found["role"])
+            wanted = f"`=== {role}`" if role else "`=== system`, `=== user` or `=== assistant`"
+            message = f"`{found.group()[:40]}` begins no message; write {wanted}, at the beginning of the line"
+            faults.append((line + text.count("\n", at, found.start()), message))
+    return faults
+
+
+def _guess_role(word: str) -> str | None:
+    word = word.casefold()
+    return _OTHER_NAMES.get(word) or next(iter(get_close_matches(word, ROLES, 1)), None)
 
 
 def rewrite_for_budget(tree: nodes.Template) -> nodes.Template:

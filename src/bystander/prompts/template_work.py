@@ -66,11 +66,13 @@ def _require_text(value: Any, use: str) -> str:
         return str(value)
     if isinstance(value, Undefined):
         return str(value)  # raises and says what is not there
-    raise SecurityError(f"a value of type {_name_type(value)} {use}")
+    raise SecurityError(f"a value of type {name_type(value)} {use}")
 
 
-def _name_type(value: Any) -> str:
-    return {"NoneType": "none", "tuple": "list", "dict": "mapping"}.get(type(value).__name__, type(value).__name__)
+def name_type(value: Any) -> str:
+    """Return what a template's author calls a value of this type."""
+    names = {"NoneType": "none", "str": "text", "int": "number", "float": "number", "tuple": "list", "dict": "mapping"}
+    return names.get(type(value).__name__, type(value).__name__)
 
 
 def _bound(length: int) -> None:
@@ -143,7 +145,7 @@ def iterate(context: Context, value: Any, work: int) -> list[Any]:
     if isinstance(value, Undefined):
         return list(value)  # raises and says what is not there
     if not isinstance(value, str | list | tuple | Mapping):
-        raise SecurityError(f"a value of type {_name_type(value)} is looped over; a list, mapping or text can be")
+        raise SecurityError(f"a value of type {name_type(value)} is looped over; a list, mapping or text can be")
     context.parent[BUDGET].charge(1 + len(value) * work)
     return list(value)
 

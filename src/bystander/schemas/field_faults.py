@@ -20,7 +20,7 @@ def describe_field_faults(kind: type[BaseModel], exc: ValidationError) -> str:
 def describe_field_fault(kind: type[BaseModel], fault: Any) -> str:
     """Return what is wrong with one field, by one of the `errors()` of a `ValidationError`, without its name."""
     if fault["type"] == "extra_forbidden":
-        names = sorted({name for model in _find_models_at(kind, fault["loc"][:-1]) for name in model.model_fields})
+        names = sorted({name for model in find_models_at(kind, fault["loc"][:-1]) for name in model.model_fields})
         return f"no such field; there are {', '.join(names)}" if names else "no such field; there are none here"
     if fault["type"] == "union_tag_not_found":
         return f"must say of which kind it is, in its field {fault['ctx']['discriminator']}"
@@ -30,7 +30,7 @@ def describe_field_fault(kind: type[BaseModel], fault: Any) -> str:
     return str(fault["msg"])
 
 
-def _find_models_at(kind: type[BaseModel], place: Sequence[str | int]) -> list[type[BaseModel]]:
+def find_models_at(kind: type[BaseModel], place: Sequence[str | int]) -> list[type[BaseModel]]:
     """Return the models that the fields at a place may belong to: steps are fields, keys, positions and engines."""
     models = [kind]
     for step in place:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from bystander.prompts.find_packs import MANIFEST_NAME
+from bystander.prompts.find_packs import MANIFEST_NAME, list_built_in_packs
 from bystander.prompts.load import LoadedPack, load_pack
 from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES
 from bystander.schemas.text_tasks import CONDUCT, LABEL_CLASS, LABEL_KIND, SCORE_AMBIGUITY, TWO_OPTION_TASKS
@@ -36,6 +36,8 @@ def write_marked_pack(source: str, folder: Path) -> LoadedPack:
     pack = load_pack(source)
     folder.mkdir(parents=True, exist_ok=True)
     manifest = pack.describe_manifest()
+    if pack.name in list_built_in_packs():  # the name stands for its very text
+        manifest["name"] = f"{pack.name}_simulated"
     for item in manifest["classes"]:
         item.pop("reply_openings", None)
     for task, entry in manifest["tasks"].items():

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bystander.prompts.find_packs import FoundPack, find_pack
-from bystander.prompts.load import digest_files
+from bystander.prompts.load import digest_files, require_no_errors
 from bystander.prompts.pack_faults import PackFault, order_faults
 from bystander.prompts.read_pack import PackParts, read_pack
 from bystander.schemas.packs import PackClass
 from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
+from bystander.schemas.text_tasks import JUDGE_TASKS
 from bystander.tasks.pack_language import LanguageCoverage, check_language
 from bystander.tasks.pack_prompt_rules import PromptLength, check_prompts
 from bystander.tasks.pack_reply_rules import check_replies
@@ -63,6 +64,35 @@ def check_pack(source: str, taxonomy: Taxonomy | None = None) -> PackReport:
         lengths,
         coverage,
     )
+
+
+def require_sound_pack(source: str, taxonomy: Taxonomy) -> None:
+    """Raise what `check_pack` has for errors, so that no call is paid for a pack that fails later.
+
+    Packs that come with Bystander are not checked again; warnings stop nothing.
+
+    Raises:
+        PackError: there is no such pack, or it has errors: the message has them with file and line.
+    """
+    if find_pack(source).origin != "built-in":
+        require_no_errors(source, check_pack(source, taxonomy).errors)
+
+
+def require_sound_rubrics(source: str) -> None:
+    """Raise what `check_pack` has for errors in the tasks that judge; they are shown no scenario of a taxonomy.
+
+    Raises:
+        PackError: there is no such pack, or its judges' tasks have errors.
+    """
+    found = find_pack(source)
+    if found.origin == "built-in":
+        return
+    parts = read_pack(found)
+    judges = [task.name for task in JUDGE_TASKS]
+    files = {parts.tasks[name].template for name in judges if name in parts.tasks}
+    fields = tuple(f"tasks.{name}." for name in judges)
+    errors = [fault for fault in check_pack(source).errors if fault.file in files or fault.field.startswith(fields)]
+    require_no_errors(source, errors)
 
 
 def _get_name(parts: PackParts) -> str | None:

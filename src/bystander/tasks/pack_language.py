@@ -40,16 +40,11 @@ def check_language(parts: PackParts) -> tuple[list[PackFault], LanguageCoverage]
     language = parts.yaml.data.get("language")
     if not isinstance(language, str):
         return [], LanguageCoverage()
-    faults: list[PackFault] = []
     if language not in SPOKEN_LANGUAGES:
-        faults.append(
-            PackFault(
-                MANIFEST_NAME,
-                parts.yaml.find_line(("language",)),
-                "language",
-                f"no build can speak {language!r}; there are rules for {', '.join(SPOKEN_LANGUAGES)}",
-            )
-        )
+        line = parts.yaml.find_line(("language",))
+        message = f"no build can speak {language!r}; there are rules for {', '.join(SPOKEN_LANGUAGES)}"
+        return [PackFault(MANIFEST_NAME, line, "language", message)], LanguageCoverage()
+    faults: list[PackFault] = []
     import py3langid
 
     letters = told = 0

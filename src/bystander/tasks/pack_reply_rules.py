@@ -91,8 +91,6 @@ def _check_class(number: int, item: PackClass, parts: PackParts) -> None:
         parts.add(policy, message, "warning")
     here = ("classes", number, "reply_openings")
     for place, opening in enumerate(item.reply_openings):
-        if (fault := _find_unspeakable(opening)) is not None:
-            parts.add((*here, place), fault, "warning")  # a reply is published as text; voices come later
         if not item.mentions_third_party and refers_to_other_person(opening):
             parts.add(
                 (*here, place),
