@@ -166,6 +166,7 @@ def test_publish_says_what_it_did(store: Path, tmp_path: Path) -> None:
     [
         (["--public"], "--public: is for the hub"),
         (["--revision", "x"], "--revision: is for the hub"),
+        (["--to", "hf://datasets/a/b", "--revision", "a b"], "--revision 'a b': cannot be the name of a branch"),
         (["--include", "audio"], "--include 'audio': only rejects can be included"),
     ],
 )
