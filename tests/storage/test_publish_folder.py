@@ -171,3 +171,18 @@ def test_a_check_leaves_nothing(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
     check_folder("memory://checked/a", write=True)
     assert open_store("memory://checked").list_sizes(temporary=True) == {}
+
+
+def test_a_damaged_pointer_at_the_place_is_written_anew(build: Store, tmp_path: Path) -> None:
+    publish_to_folder(build, str(tmp_path))
+    pointer = tmp_path / "tpi-train" / "latest.json"
+    pointer.write_text("{")
+    assert publish_to_folder(build, str(tmp_path), dry_run=True).notes == (
+        f"tpi-train/latest would be {NAME}; latest.json, which is damaged, would be written anew.",
+    )
+    assert pointer.read_text() == "{"
+    done = publish_to_folder(build, str(tmp_path))
+    assert done.notes == (f"tpi-train/latest is {NAME}; latest.json, which is damaged, is written anew.",)
+    found = read_latest(open_store(tmp_path), "tpi-train")
+    assert found is not None
+    assert (found.build, found.withdrawn) == (NAME, ())

@@ -28,7 +28,7 @@ from bystander.storage.published_files import (
     describe_published_build,
     is_of_a_build,
 )
-from bystander.storage.releases import move_latest, read_latest
+from bystander.storage.releases import POINTER_NAME, find_damage, move_latest, read_latest
 
 _STRIDE = 1 << 20
 
@@ -76,7 +76,7 @@ def publish_to_folder(
                 place.remove(step.path)
             elif step.action == "put":
                 _copy(build, place, files[step.path])
-        move_latest(target, manifest.dataset, manifest.build, manifest.content_digest)
+        move_latest(target, manifest.dataset, manifest.build, manifest.content_digest, mend=True)
     return Publication(place.uri, tuple(steps), tuple(notes))
 
 
@@ -161,6 +161,9 @@ def _copy(build: Store, place: Store, file: PublishedFile) -> None:
 
 def _tell_pointer(target: Store, published: PublishedBuild, dry_run: bool) -> str:
     manifest = published.manifest
+    says = f"{manifest.dataset}/latest {'would be' if dry_run else 'is'} {manifest.build}"
+    if find_damage(target, manifest.dataset) is not None:
+        return f"{says}; {POINTER_NAME}, which is damaged, {'would be' if dry_run else 'is'} written anew."
     before = read_latest(target, manifest.dataset)
     was = f", was {before.build}" if before is not None and before.build != manifest.build else ""
-    return f"{manifest.dataset}/latest {'would be' if dry_run else 'is'} {manifest.build}{was}."
+    return f"{says}{was}."
