@@ -147,9 +147,10 @@ def test_a_damaged_pointer_hides_nothing_and_is_mended(store: Path) -> None:
     [
         (["--release", "--name", "mine"], "a release is named by its date; leave the name out"),
         (["--release", "--release-date", "yesterday"], "release date 'yesterday': write it as YYYY-MM-DD"),
+        (["--release", "--release-date", ""], "release date '': write it as YYYY-MM-DD"),
         (["--release-date", "2026-11-30"], "--release-date: is for releases; add --release"),
         (["--quick-verify"], "--quick-verify: is for releases; add --release"),
-        (["--name", "latest"], "latest stands for the latest release; choose another name"),
+        (["--name", "latest"], r": build: latest stands for the latest release; choose another name"),
     ],
 )
 @pytest.mark.parametrize("kind", ["tpi-train", "tpi-bench", "sid-bench", "sid-train"])
