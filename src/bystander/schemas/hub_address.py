@@ -20,7 +20,7 @@ def parse_hub_address(address: str) -> str:
         InputError: it is written otherwise, or the hub takes no such names.
     """
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils._validators import validate_repo_id
 
     repo = address.removeprefix(_DATASETS).rstrip("/")
     if not address.startswith(_DATASETS) or repo.count("/") != 1:
