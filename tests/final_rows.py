@@ -202,6 +202,6 @@ def write_build(folder: Path | str, rows: list[dict[str, Any]], by_split: bool =
         for stage in ("normalise_queries", "check_realism")
     )
     store.write_bytes("README.md", b"# A build\n")
-    store.write_bytes("report.html", b"<p>A build</p>\n")
+    store.write_bytes("report.html", b"<html><p>A build</p></html>\n")
     write_manifest(store, make_manifest(rows, **({"shards": tuple(shards), "rejects": rejects} | changes)))
     return store

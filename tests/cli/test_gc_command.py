@@ -72,3 +72,11 @@ def test_mistakes_are_one_line(run: Run, store: Store, tmp_path: Path) -> None:
         code, out, err = run(*arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert message in err
+
+
+def test_a_dataset_is_not_taken_for_a_store(run: Run, store: Store) -> None:
+    code, out, err = run(store.uri_of("t"), "--apply", "--yes")
+    assert (code, out, err) == (2, "", f"error: {store.uri}/t: is a dataset's folder; name the store: {store.uri}\n")
+    store.write_bytes("voices/manifest.json", b"{}")  # a voice bank beside the datasets
+    store.remove("cache", recursive=True)
+    assert run(store.uri)[0] == 0

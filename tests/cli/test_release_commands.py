@@ -93,6 +93,14 @@ def test_back_and_forth(store: Path) -> None:
         (("set", "{}/tpi-train", "../x"), InputError, "there is no such folder"),
         (("rollback", "{}/tpi-train", "--to", "2026-11-30"), BuildError, "is the latest release already"),
         (("rollback", "{}/nothing"), InputError, "there is no such folder; name a dataset's, as STORE/tpi-train"),
+        (("list", "{}/tpi-train"), InputError, r"/tpi-train: is a dataset's folder; name the store: \S*/store$"),
+        (("list", "{}/tpi-train/mine"), InputError, r"/mine: is a build's folder; name the store: \S*/store$"),
+        (("rollback", "{}"), InputError, r"/store: is a store; name a dataset's folder: \S*/store/tpi-train$"),
+        (
+            ("set", "{}/tpi-train/mine/", "x"),
+            InputError,
+            r"/mine/: is a build's folder; name the dataset's: \S*/tpi-train$",
+        ),
         (("list", "{}/nothing"), InputError, "there is no such folder; name the store that builds were written to"),
     ],
 )
@@ -106,8 +114,32 @@ def test_what_cannot_be_pointed_to(
 
 def test_a_damaged_pointer_is_said(store: Path) -> None:
     (store / DATASET / "latest.json").write_text("{}")
-    with pytest.raises(BuildError, match=r"latest.json: is damaged; write .* with the name of the latest sound build"):
+    with pytest.raises(
+        BuildError, match=r"latest.json: is damaged; `bystander release set DATASET BUILD` writes it anew"
+    ):
         call("verify", store / DATASET / "latest")
+
+
+def test_a_damaged_pointer_hides_nothing_and_is_mended(store: Path) -> None:
+    shutil.copytree(store / DATASET / "mine", store / "tpi-other" / "trial")
+    move_latest(open_store(store), "tpi-other", "trial", "")
+    (store / DATASET / "latest.json").write_text("{")
+    result = CliRunner().invoke(app, ["release", "list", str(store)], standalone_mode=False)
+    assert isinstance(result.exception, BuildError)
+    assert str(result.exception).startswith(f"{store}/{DATASET}/latest.json: is damaged; `bystander release set")
+    rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in result.output.splitlines() if "│" in line]
+    assert ["tpi-other", "trial", "latest"] in rows
+    assert ["tpi-train", "2026-11-30", "released"] in rows
+    with pytest.raises(BuildError):
+        call("release", "set", store / DATASET, "2026-12-01")  # not finished: the pointer stays as it is
+    assert (store / DATASET / "latest.json").read_text() == "{"
+    _, output = call("release", "set", store / DATASET, "2026-11-29")
+    assert output == (
+        f"{store}/{DATASET}/latest.json: was damaged and is written anew; which releases were withdrawn is lost, so a "
+        f"run may make one of them again.\n{store}/{DATASET}/latest is 2026-11-29, which was verified.\n"
+    )
+    assert name_latest(store) == "2026-11-29"
+    assert "was damaged" not in call("release", "set", store / DATASET, "2026-11-30")[1]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +147,10 @@ def test_a_damaged_pointer_is_said(store: Path) -> None:
     [
         (["--release", "--name", "mine"], "a release is named by its date; leave the name out"),
         (["--release", "--release-date", "yesterday"], "release date 'yesterday': write it as YYYY-MM-DD"),
+        (["--release", "--release-date", ""], "release date '': write it as YYYY-MM-DD"),
         (["--release-date", "2026-11-30"], "--release-date: is for releases; add --release"),
         (["--quick-verify"], "--quick-verify: is for releases; add --release"),
-        (["--name", "latest"], "latest stands for the latest release; choose another name"),
+        (["--name", "latest"], r": build: latest stands for the latest release; choose another name"),
     ],
 )
 @pytest.mark.parametrize("kind", ["tpi-train", "tpi-bench", "sid-bench", "sid-train"])
@@ -166,6 +199,7 @@ def test_publish_says_what_it_did(store: Path, tmp_path: Path) -> None:
     [
         (["--public"], "--public: is for the hub"),
         (["--revision", "x"], "--revision: is for the hub"),
+        (["--to", "hf://datasets/a/b", "--revision", "a b"], "--revision 'a b': cannot be the name of a branch"),
         (["--include", "audio"], "--include 'audio': only rejects can be included"),
     ],
 )

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,39 @@ def test_a_release_and_then_nothing_new(tmp_path: Path, prefect_server: None) ->
     assert len(shown) == 2
     assert sorted("| New | yes |" in page for page in shown) == [False, True]
     assert all(f"| Latest release | `{today}` |" in page for page in shown)
+
+
+def test_a_place_that_cannot_be_published_to_is_found_before_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect_server: None
+) -> None:
+    (tmp_path / "file").touch()
+    name, message = run(deploy_tpi_train, **make_form(tmp_path, publish_to=str(tmp_path / "file")))
+    assert (name, message) == ("Failed", f"{tmp_path}/file: is a file; name a folder to publish to")
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "none"))
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    name, message = run(deploy_tpi_train, **make_form(tmp_path, publish_to="hf://datasets/lab/talks"))
+    assert (name, message.partition(";")[0]) == ("Failed", "hf://datasets/lab/talks: there is no token")
+    assert not (tmp_path / "store" / "tpi-train").exists()
+
+
+def test_a_release_that_cannot_be_published_is_a_release(tmp_path: Path, prefect_server: None) -> None:
+    form = make_form(tmp_path, publish_to=str(tmp_path / "published"))
+    published = tmp_path / "published" / "tpi-train"
+    published.mkdir(parents=True)
+    for days in (-1, 0, 1):  # whatever the time zone
+        (published / (date.today() + timedelta(days)).isoformat()).touch()
+    name, message = run(deploy_tpi_train, **form)
+    latest = read_latest(open_store(f"{tmp_path}/store"), "tpi-train")
+    assert latest is not None
+    taken = published / latest.build
+    assert (name, message) == (
+        "Failed",
+        f"released as tpi-train/{latest.build}, but not published: {taken}: is a file; name a folder to publish to",
+    )
+    taken.unlink()
+    name, message = run(deploy_tpi_train, **form)
+    assert (name, message.partition(":")[0]) == ("Completed", "Nothing new")
+    assert verify_build(f"{tmp_path}/published/tpi-train/{latest.build}") == []
 
 
 def test_scores_of_the_latest_release_are_new_once(tmp_path: Path, prefect_server: None) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from bystander.flows.listeners import listening
 from bystander.flows.release import ReleaseOutcome, release_build
-from bystander.schemas.errors import BuildError, ConfigError
+from bystander.schemas.errors import BuildError, ConfigError, InputError
 from bystander.schemas.sid_config import SidBenchConfig
 from bystander.storage.build_lock import lock_dataset
 from bystander.storage.build_manifest import read_manifest
@@ -269,3 +269,19 @@ def test_sid_builds_are_released_too(tmp_path: Path) -> None:
     again = release_build(config, run_build_sid_bench, NEXT_DAY)
     assert not again.is_new
     assert open_store(tmp_path).list_folders("sid-bench") == [DAY]
+
+
+def test_of_a_refusal_before_anything_is_written_no_folder_stays(stage: Stage) -> None:
+    def refuse(config: Any) -> Any:
+        raise InputError("queries.jsonl: is empty")
+
+    def refuse_later(config: Any) -> Any:
+        open_store(config.store).child(config.dataset, config.build).write_bytes("data/x.parquet", b"x")
+        raise InputError("queries.jsonl: is empty")
+
+    with pytest.raises(InputError, match="is empty"):
+        stage.release(NEXT_DAY, refuse)
+    assert stage.builds == [DAY]
+    with pytest.raises(InputError, match="is empty"):
+        stage.release(NEXT_DAY, refuse_later)
+    assert (stage.builds, stage.state_of(NEXT_DAY)) == ([DAY, NEXT_DAY], "begun")

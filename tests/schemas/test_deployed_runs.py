@@ -52,6 +52,22 @@ def test_there_are_the_profiles_that_there_are() -> None:
         (SidBenchRun, {**FAKE, "languages": ["en", "fr"]}, "languages.1: Input should be 'en' or 'zh'"),
         (SidTrainRun, {**FAKE, "release": False, "publish_to": "/x"}, "publish_to: only releases are published"),
         (SidTrainRun, {**FAKE, "publish_to": "/x", "public": True}, "public: is for the hub; begin publish_to with"),
+        (
+            TpiTrainRun,
+            {**FAKE, "publish_to": "hf://x"},
+            "publish_to: 'hf://x' cannot be a place; use an absolute path, a",
+        ),
+        (
+            TpiTrainRun,
+            {**FAKE, "publish_to": "out"},
+            "publish_to: 'out' cannot be a place; use an absolute path, a URL",
+        ),
+        (TpiTrainRun, {**FAKE, "publish_to": "hf://models/a/b"}, "publish_to: 'hf://models/a/b' cannot be a place"),
+        (
+            TpiTrainRun,
+            {**FAKE, "publish_to": "hf://datasets/a/b--c"},
+            "fields: publish_to: hf://datasets/a/b--c: is no",
+        ),
         (EvaluateVoiceBenchRun, {"store": "/x", "parts": ["mmlu"]}, "parts.0: Input should be 'alpacaeval'"),
     ],
 )
@@ -65,6 +81,13 @@ def test_wrong_values_are_refused_with_their_field(kind: type[DeployedRun], give
 @pytest.mark.parametrize("store", ["/data/store", "C:\\store", "s3://bucket/store", "memory://x"])
 def test_places_that_every_worker_finds(store: str) -> None:
     assert parse_run(TpiTrainRun, {**FAKE, "store": store}).store == store
+
+
+@pytest.mark.parametrize(
+    "place", ["/x", "C:\\x", "s3://bucket/x", "hdfs://x", "h://x", "hfs://x", "hf://datasets/lab/talks", "memory://x"]
+)
+def test_places_to_publish_to(place: str) -> None:
+    assert parse_run(TpiTrainRun, {**FAKE, "publish_to": place}).publish_to == place
 
 
 def test_fields_stand_for_those_of_the_configuration() -> None:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from bystander.schemas.errors import InputError, StorageError
+from bystander.schemas.errors import InputError, StorageError, StoreAccessError, StoreUnavailableError, UserError
 from bystander.storage.filesystem import Store, open_store
 
 
@@ -140,3 +140,11 @@ def test_only_local_stores_have_paths(tmp_path: Path) -> None:
     assert open_store(tmp_path).uri == str(tmp_path)
     assert open_store("memory://x").local_path() is None
     assert open_store("memory://x").uri_of("a") == "memory:///x/a"
+
+
+def test_servers_that_are_not_there() -> None:
+    with pytest.raises(StoreUnavailableError, match=r"^store ftp://127.0.0.1:9/x: cannot be reached \(.*refused\)"):
+        open_store("ftp://127.0.0.1:9/x")
+    with pytest.raises(StoreAccessError, match=r"^store ftp://no-such-host.invalid/x: cannot be reached \(") as caught:
+        open_store("ftp://no-such-host.invalid/x")
+    assert isinstance(caught.value, UserError)

@@ -11,7 +11,7 @@ from bystander.schemas.errors import BuildError, InputError
 from bystander.storage.build_manifest import MANIFEST_NAME, read_manifest
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.part_use import list_finished_builds
-from bystander.storage.publish_folder import publish_to_folder
+from bystander.storage.publish_folder import check_folder, publish_to_folder
 from bystander.storage.published_files import PublishStep, describe_published_build
 from bystander.storage.releases import open_build, read_latest
 from bystander.storage.verify_build import verify_build
@@ -151,3 +151,38 @@ def test_the_store_of_the_build_and_unfinished_builds_are_refused(build: Store, 
         publish_to_folder(build, build.uri.removesuffix(f"/tpi-train/{NAME}"))
     with pytest.raises(BuildError, match="is missing, so this is not a finished build"):
         publish_to_folder(open_store(tmp_path / "nothing"), str(tmp_path / "there"))
+
+
+def test_what_cannot_be_written_to_is_said_before_anything_is(build: Store, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for dry_run in (False, True):
+        with pytest.raises(InputError, match=r"^\S*/file: is a file; name a folder to publish to$"):
+            publish_to_folder(build, str(tmp_path / "file"), dry_run=dry_run)
+        with pytest.raises(InputError, match=r"^\S*/file: is a file; name a folder to publish to$"):
+            publish_to_folder(build, str(tmp_path / "file" / "below"), dry_run=dry_run)
+    assert (tmp_path / "file").read_text() == "mine"
+    if Path("/proc/self").exists():
+        with pytest.raises(InputError, match=r"^/proc/published: cannot be written to \(.*\); name another folder"):
+            publish_to_folder(build, "/proc/published")
+
+
+def test_a_check_leaves_nothing(tmp_path: Path) -> None:
+    check_folder(str(tmp_path / "a" / "b"))
+    assert [*tmp_path.iterdir()] == []
+    check_folder("memory://checked/a", write=True)
+    assert open_store("memory://checked").list_sizes(temporary=True) == {}
+
+
+def test_a_damaged_pointer_at_the_place_is_written_anew(build: Store, tmp_path: Path) -> None:
+    publish_to_folder(build, str(tmp_path))
+    pointer = tmp_path / "tpi-train" / "latest.json"
+    pointer.write_text("{")
+    assert publish_to_folder(build, str(tmp_path), dry_run=True).notes == (
+        f"tpi-train/latest would be {NAME}; latest.json, which is damaged, would be written anew.",
+    )
+    assert pointer.read_text() == "{"
+    done = publish_to_folder(build, str(tmp_path))
+    assert done.notes == (f"tpi-train/latest is {NAME}; latest.json, which is damaged, is written anew.",)
+    found = read_latest(open_store(tmp_path), "tpi-train")
+    assert found is not None
+    assert (found.build, found.withdrawn) == (NAME, ())

@@ -232,6 +232,7 @@ def test_of_a_remote_store_too(hub: HubServer, build: Store, monkeypatch: pytest
         ("hf://datasets/lab", TOKEN, InputError, "write it as hf://datasets/NAME/DATASET"),
         ("hf://models/lab/talks", TOKEN, InputError, "write it as hf://datasets/NAME/DATASET"),
         ("hf://datasets/lab/a..b", TOKEN, InputError, "is no name for a dataset on the hub"),
+        ("hf://datasets/lab/a..b", None, InputError, "is no name for a dataset on the hub"),
         ("hf://datasets/lab/a b", TOKEN, InputError, "is no name for a dataset on the hub"),
     ],
 )
@@ -252,6 +253,13 @@ def test_refusals_are_one_sentence(
     with pytest.raises(error, match=message) as caught:
         publish_to_hub(build, address)
     assert "\n" not in str(caught.value)
+    assert hub.repos == {}
+
+
+@pytest.mark.parametrize("revision", ["a b", "", "a..b", "-x", "a/", "x.lock", "a^", "@", "a\n"])
+def test_branches_that_cannot_be(hub: HubServer, build: Store, revision: str) -> None:
+    with pytest.raises(InputError, match=r"^revision '.*': cannot be the name of a branch on the hub"):
+        publish_to_hub(build, ADDRESS, revision=revision)
     assert hub.repos == {}
 
 

@@ -91,6 +91,16 @@ def test_missing_and_stray_files(tmp_path: Path, rows: list[Row]) -> None:
     assert "manifest.json: stage check_realism: says 1 rejected as unrealistic, the rejects have 0." in found
 
 
+def test_a_card_and_a_report_that_are_not_whole(tmp_path: Path, rows: list[Row]) -> None:
+    write_build(tmp_path, rows)
+    (tmp_path / "README.md").write_text("\n")
+    report = tmp_path / "report.html"
+    report.write_bytes(report.read_bytes().rstrip()[:-1])
+    assert verify_texts(tmp_path) == ["README.md: is empty.", "report.html: breaks off before its end, </html>."]
+    report.write_bytes(b"")
+    assert verify_texts(tmp_path) == ["README.md: is empty.", "report.html: is empty."]
+
+
 def test_a_dropped_row(tmp_path: Path, rows: list[Row]) -> None:
     write_build(tmp_path, rows)
     manifest = read_manifest(open_store(tmp_path))

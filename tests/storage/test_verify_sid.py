@@ -23,7 +23,7 @@ def write(folder: Path, rows: list[dict[str, Any]], **changes: Any) -> list[str]
     """Write a build with a card and a report, and return what is found wrong with it."""
     store = write_sid_build(folder, rows, **changes)
     for name in ("README.md", "report.html"):
-        store.write_bytes(name, b"x")
+        store.write_bytes(name, b"<html></html>\n")
     return [str(finding) for finding in verify_build(folder)]
 
 
@@ -96,6 +96,14 @@ def test_counts_and_quotas_are_held_against_the_rows(tmp_path: Path) -> None:
     found = write(tmp_path / "quotas", ROWS, quotas=quotas)
     assert any("quotas says 0 rows of middle in en, the shards have 1" in text for text in found)
     assert any("quotas have 1 rows of noise where 0 were asked for" in text for text in found)
+
+
+def test_a_card_and_a_report_that_are_not_whole(tmp_path: Path) -> None:
+    assert write(tmp_path, ROWS) == []
+    (tmp_path / "README.md").write_bytes(b"")
+    (tmp_path / "report.html").write_bytes(b"<html>")
+    found = [str(finding) for finding in verify_build(tmp_path)]
+    assert found == ["README.md: is empty.", "report.html: breaks off before its end, </html>."]
 
 
 def test_a_flipped_byte_and_a_missing_file_are_found(tmp_path: Path) -> None:

@@ -99,7 +99,9 @@ def read_release_options(
             if given:
                 raise ConfigError(f"{option}: is for releases; add --release")
         return None
-    return ReleaseOptions(check_release(config, release_date or date.today()), quick, require_all)
+    return ReleaseOptions(
+        check_release(config, date.today() if release_date is None else release_date), quick, require_all
+    )
 
 
 def build_or_release(

@@ -44,11 +44,13 @@ def gc(
     a kept build or evaluation refers to, and whatever is not known to be ours. Refuses while a build runs.
     """
     from bystander.storage.collect_garbage import collect_garbage, find_garbage
+    from bystander.storage.dataset_folders import assert_is_store
     from bystander.storage.filesystem import open_store
     from bystander.storage.kept_builds import KeepRules
 
     rules = KeepRules(keep_last, tuple(keep or ()), tuple(drop or ()))
     opened = open_store(store)
+    assert_is_store(opened, store)
     garbage = find_garbage(opened, rules, calls)
     _print(garbage, store)
     if garbage.nothing:

@@ -38,16 +38,23 @@ def publish(
     visibility of one that is there is never changed.
     """
     from bystander.schemas.errors import ConfigError
-    from bystander.storage.publish_folder import publish_to_folder
-    from bystander.storage.publish_hub import HUB_PREFIX, publish_to_hub
+    from bystander.schemas.hub_address import HUB, is_ref_name, parse_hub_address
+    from bystander.storage.publish_folder import check_folder, publish_to_folder
+    from bystander.storage.publish_hub import publish_to_hub
     from bystander.storage.releases import open_build
     from bystander.tasks.check_build import assert_sound
 
     parts = _read_parts(include or [])
-    on_hub = to.startswith(HUB_PREFIX)
+    on_hub = to.startswith(HUB)
     if not on_hub and (public or revision is not None):
         raise ConfigError(f"{'--public' if public else '--revision'}: is for the hub, and {to} is a folder")
+    if on_hub:
+        parse_hub_address(to)
+        if revision is not None and not is_ref_name(revision):
+            raise ConfigError(f"--revision {revision!r}: cannot be the name of a branch on the hub; name another one")
     store = open_build(build)
+    if not on_hub:  # before the build is verified, which takes its time
+        check_folder(to, dry_run=dry_run)
     if not no_verify:
         assert_sound(store, quick)
     if on_hub:

@@ -20,12 +20,17 @@ def list_releases(
     from rich.console import Console
     from rich.table import Table
 
+    from bystander.schemas.errors import BuildError
+    from bystander.storage.dataset_folders import assert_is_store
     from bystander.storage.filesystem import open_store
     from bystander.storage.release_listing import list_builds
 
-    builds = list_builds(open_store(store))
+    opened = open_store(store)
+    assert_is_store(opened, store)
+    listing = list_builds(opened)
+    builds = listing.builds
     console = Console(soft_wrap=True, highlight=False)
-    if not builds:
+    if not builds and not listing.damage:
         console.print(f"{store}: no builds.", markup=False)
         return
     table = Table()
@@ -39,6 +44,8 @@ def list_releases(
     for build in builds:
         for finding in build.findings:
             console.print(f"{build.dataset}/{build.build} was refused: {finding}", markup=False)
+    if listing.damage:
+        raise BuildError("; ".join(listing.damage))
 
 
 @app.command("set")
@@ -50,7 +57,7 @@ def set_release(
     """Verify a build and point `latest` to it."""
     from bystander.tasks.move_release import set_release
 
-    release = set_release(dataset, build, quick)
+    release = set_release(dataset, build, quick, lambda notice: typer.echo(f"{notice}."))
     typer.echo(f"{dataset.rstrip('/')}/latest is {release.build}, which was verified.")
 
 

@@ -6,6 +6,7 @@ the outcome lies and whether it is new, or what is wrong.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 from collections.abc import Callable
@@ -26,15 +27,16 @@ from bystander.flows.release_date import find_release_date
 from bystander.flows.run_outcome import RunOutcome, announce_release, show_outcome
 from bystander.flows.run_retries import allow_retries, forgo_retries
 from bystander.schemas.build_config import BuildConfig
-from bystander.schemas.deployed_builds import HUB, DeployedBuild
+from bystander.schemas.deployed_builds import DeployedBuild
 from bystander.schemas.deployed_run import DeployedRun, parse_run
-from bystander.schemas.errors import BystanderError, ShortBuildError
+from bystander.schemas.errors import BuildError, BystanderError, ShortBuildError, StoreUnavailableError
 from bystander.schemas.evaluation_settings import EvaluationSettings
+from bystander.schemas.hub_address import HUB
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.evaluation_manifest import EVALUATIONS
 from bystander.storage.filesystem import Store, open_store
-from bystander.storage.publish_folder import publish_to_folder
-from bystander.storage.publish_hub import publish_to_hub
+from bystander.storage.publish_folder import check_folder, publish_to_folder
+from bystander.storage.publish_hub import check_hub, publish_to_hub
 
 PLACE_VARIABLE = "BYSTANDER_CONFIG"
 """Environment variable of a worker that names YAML files, parted as on PATH: what holds where it runs, such as the
@@ -70,6 +72,7 @@ def run_deployed_build(
     def work(settings: Any) -> RunOutcome:
         config = finish(settings, settings.load(_list_site_files()))
         check(config)
+        _check_publishing(settings, config)
         with dataset_turn(config.store, config.dataset):
             return _build(settings, config, run)
 
@@ -105,18 +108,18 @@ def run_deployed_evaluation(
 def _build(settings: DeployedBuild, config: BuildConfig, run: Callable[[Any], BuildOutcome[Any]]) -> RunOutcome:
     if settings.release:
         released = release_build(config, run, find_release_date())
-        notes = _publish(settings, released)
         outcome = RunOutcome(
             kind="build",
             name=config.dataset,
             location=released.location,
-            summary=(*released.summary, *notes),
+            summary=released.summary,
             is_new=released.is_new,
             rows=released.manifest.counts.rows,
             latest=released.release.build,
         )
         if released.is_new:
-            announce_release(config, outcome)
+            announce_release(config, outcome)  # before it is published, which may fail and would not be new next time
+        outcome = dataclasses.replace(outcome, summary=(*outcome.summary, *_publish(settings, released)))
         made = released.manifest
     else:
         folder = open_store(config.store).child(config.dataset, config.build_name)
@@ -136,18 +139,37 @@ def _build(settings: DeployedBuild, config: BuildConfig, run: Callable[[Any], Bu
     return outcome
 
 
+def _check_publishing(settings: DeployedBuild, config: BuildConfig) -> None:
+    """Find out what is wrong with the place to publish to before hours go into a build."""
+    if settings.publish_to is None:
+        return
+    if settings.publish_to.startswith(HUB):
+        check_hub(settings.publish_to)
+    else:
+        check_folder(settings.publish_to, (config.dataset,), write=True)
+
+
 def _publish(settings: DeployedBuild, released: ReleaseOutcome[Any]) -> tuple[str, ...]:
     """Publish the latest release where the parameters say, and return what a person wants to hear of it.
 
     So does a run with nothing new, since the one before may have been stopped while it published.
+
+    Raises:
+        BuildError: it is released, but cannot be published.
+        StoreUnavailableError: so too, and may be published when it is tried again.
     """
     if settings.publish_to is None:
         return ()
-    build = open_store(settings.store).child(released.manifest.dataset, released.release.build)
-    if settings.publish_to.startswith(HUB):
-        done = publish_to_hub(build, settings.publish_to, settings.public)
-    else:
-        done = publish_to_folder(build, settings.publish_to)
+    name = released.release.build
+    build = open_store(settings.store).child(released.manifest.dataset, name)
+    try:
+        if settings.publish_to.startswith(HUB):
+            done = publish_to_hub(build, settings.publish_to, settings.public)
+        else:
+            done = publish_to_folder(build, settings.publish_to)
+    except BystanderError as exc:
+        kind = StoreUnavailableError if exc.retryable else BuildError
+        raise kind(f"released as {released.manifest.dataset}/{name}, but not published: {exc}") from exc
     return f"published: {done.location}, {done.count('put')} files of {len(done.steps)} written.", *done.notes
 
 

@@ -11,13 +11,20 @@ from typing import Generic, TypeVar
 from bystander.flows.build_runs import BuildOutcome, Manifest, accepting_releases
 from bystander.flows.listeners import current_listener
 from bystander.schemas.build_config import BuildConfig
-from bystander.schemas.errors import BuildError
+from bystander.schemas.errors import BuildError, UserError
 from bystander.storage.any_manifest import AnyManifest
 from bystander.storage.build_lock import lock_dataset
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.file_stamps import forget_stamps
 from bystander.storage.filesystem import Store, open_store
-from bystander.storage.release_folders import begin_release, check_release, give_up_folder, list_refused, write_mark
+from bystander.storage.release_folders import (
+    begin_release,
+    check_release,
+    forget_beginning,
+    give_up_folder,
+    list_refused,
+    write_mark,
+)
 from bystander.storage.releases import Release, move_latest, read_latest
 from bystander.tasks.check_build import check_build, tell_findings
 
@@ -73,8 +80,12 @@ def release_build(
         latest = read_latest(store, config.dataset)
         settled = (latest.build, *latest.withdrawn) if latest is not None else ()
         name = begin_release(store, config.dataset, day)
-        with accepting_releases((*settled, *list_refused(store, config.dataset))):
-            outcome = run(config.model_copy(update={"build": name}))
+        try:
+            with accepting_releases((*settled, *list_refused(store, config.dataset))):
+                outcome = run(config.model_copy(update={"build": name}))
+        except UserError:  # what a later run goes on with is kept; of a refusal at once nothing is left to go on with
+            forget_beginning(store.child(config.dataset, name))
+            raise
         if outcome.manifest.build != name:
             give_up_folder(store.child(config.dataset, name))
         if latest is not None and outcome.manifest.build in settled:

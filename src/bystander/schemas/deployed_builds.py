@@ -9,13 +9,14 @@ from pydantic import Field, model_validator
 
 from bystander.schemas.config import TpiBenchConfig, TpiTrainConfig, load_bench_config, load_config
 from bystander.schemas.deployed_run import DeployedRun, MaybeRows, MaybeSeed, MaybeText, list_or_none
+from bystander.schemas.errors import InputError
+from bystander.schemas.field_types import PUBLISHING_PLACE
+from bystander.schemas.hub_address import HUB, parse_hub_address
 from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig, load_sid_config
 
 TpiProfile = Literal["fake", "laptop", "paper", "playbook"]
 SidProfile = Literal["fake", "laptop", "paper", "rules"]
 SidLanguage = Literal["en", "zh"]
-HUB = "hf://"
-"""How addresses on the Hugging Face hub begin."""
 
 
 class DeployedBuild(DeployedRun):
@@ -32,6 +33,7 @@ class DeployedBuild(DeployedRun):
         None,
         title="Publish to",
         description="Folder or URL that gets every new release, or a dataset of the Hugging Face hub. Empty: nowhere.",
+        pattern=PUBLISHING_PLACE,
         examples=["/data/published", "hf://datasets/NAME/DATASET"],
     )
     public: bool = Field(
@@ -51,6 +53,11 @@ class DeployedBuild(DeployedRun):
             raise ValueError("publish_to: only releases are published; switch release on, or leave it empty")
         if self.public and not (self.publish_to or "").startswith(HUB):
             raise ValueError(f"public: is for the hub; begin publish_to with {HUB}, or leave it off")
+        if self.publish_to is not None and self.publish_to.startswith(HUB):
+            try:
+                parse_hub_address(self.publish_to)
+            except InputError as exc:
+                raise ValueError(f"publish_to: {exc}") from exc
         return self
 
 

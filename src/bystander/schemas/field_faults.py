@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from bystander.schemas.field_types import PATTERNS_IN_WORDS, PLACE
+from bystander.schemas.field_types import PATTERNS_IN_WORDS, PLACE, PUBLISHING_PLACE
 
 
 def describe_field_faults(kind: type[BaseModel], exc: ValidationError) -> str:
@@ -25,9 +25,9 @@ def describe_field_fault(kind: type[BaseModel], fault: Any) -> str:
     if fault["type"] == "union_tag_not_found":
         return f"must say of which kind it is, in its field {fault['ctx']['discriminator']}"
     if fault["type"] == "string_pattern_mismatch" and fault["ctx"]["pattern"] in PATTERNS_IN_WORDS:
-        what = "be a place" if fault["ctx"]["pattern"] == PLACE else "be a name"
+        what = "be a place" if fault["ctx"]["pattern"] in (PLACE, PUBLISHING_PLACE) else "be a name"
         return f"{fault['input'][:40]!r} cannot {what}; use {PATTERNS_IN_WORDS[fault['ctx']['pattern']]}"
-    return str(fault["msg"])
+    return str(fault["msg"]).removeprefix("Value error, ")  # pydantic's, before the sentence of a validator of ours
 
 
 def find_models_at(kind: type[BaseModel], place: Sequence[str | int]) -> list[type[BaseModel]]:

@@ -22,9 +22,17 @@ DATASET_NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
 PLACE = r"^(/|[A-Za-z]:[\\/]|[A-Za-z][A-Za-z0-9+.-]*://).*$"
 """A folder that means the same wherever a worker runs: an absolute path, or a URL."""
 
+PUBLISHING_PLACE = (
+    r"^(hf://datasets/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+/?"
+    r"|(/|[A-Za-z]:[\\/]|([A-Za-gi-z][A-Za-z0-9+.-]*|h|h[A-Za-eg-z0-9+.-][A-Za-z0-9+.-]*|hf[A-Za-z0-9+.-]+)://).*)$"
+)
+"""A dataset of the Hugging Face hub, or a `PLACE` that is not on the hub; written without lookahead, which pydantic's
+engine of patterns lacks."""
+
 PATTERNS_IN_WORDS = {
     NAME: NAME_IN_WORDS,
     PLACE: "an absolute path or a URL: a worker runs in a folder that it deletes afterwards",
+    PUBLISHING_PLACE: "an absolute path, a URL, or hf://datasets/NAME/DATASET for a dataset of the Hugging Face hub",
     DATASET_NAME: "at most 100 small letters, digits, dots, hyphens and underscores, beginning with a letter or digit",
 }
 

@@ -51,9 +51,20 @@ def check_files(store: Store, manifest: ManifestBase) -> Iterator[Finding]:
         for name in store.list(folder):
             if name not in known:
                 yield Finding(name, "is not in the manifest")
+    yield from _check_pages(store)
+
+
+def _check_pages(store: Store) -> Iterator[Finding]:
+    """Yield where the card or the report is missing or not whole; no checksum of them is kept."""
     for name in ("README.md", "report.html"):
         if not store.exists(name):
             yield Finding(name, "is missing")
+            continue
+        text = store.read_bytes(name).rstrip()
+        if not text:
+            yield Finding(name, "is empty")
+        elif name.endswith(".html") and not text.endswith(b"</html>"):
+            yield Finding(name, "breaks off before its end, </html>")
 
 
 def read_batches(store: Store, info: FileInfo, schema: pa.Schema | None) -> Iterator[pa.RecordBatch | Finding]:

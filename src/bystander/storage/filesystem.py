@@ -18,7 +18,15 @@ from uuid import uuid4
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from bystander.schemas.errors import BystanderError, InputError, MissingFileError, StorageError, StoreError
+from bystander.schemas.errors import (
+    BystanderError,
+    InputError,
+    MissingFileError,
+    StorageError,
+    StoreAccessError,
+    StoreError,
+    StoreUnavailableError,
+)
 from bystander.storage.object_stores import (
     abort_uploads,
     explain_opening,
@@ -28,7 +36,8 @@ from bystander.storage.object_stores import (
 )
 from bystander.storage.remote_files import CHUNK_BYTES, RemoteFile, Spool, fetch_range, fetch_whole
 
-_TEMPORARY_PREFIX = ".writing-"
+TEMPORARY_PREFIX = ".writing-"
+"""How files begin that are not to be seen yet."""
 DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 """What the system says when it is the disk that is full or broken, not the file that is read."""
 
@@ -60,10 +69,12 @@ class Store:
     """
 
     def __init__(self, uri: str | os.PathLike[str]) -> None:
-        """Open no connection and create nothing.
+        """Create nothing, and open no connection but of protocols whose clients do so at once, such as FTP.
 
         Raises:
             InputError: the address is empty, its protocol is unknown, or the package for it is not installed.
+            StoreAccessError: there is no such server, or it does not let us in.
+            StoreUnavailableError: the server does not answer now.
         """
         self._address = os.fspath(uri)
         if not self._address.strip():
@@ -198,7 +209,7 @@ class Store:
             return
         full = self._full(path)
         parent, name = posixpath.split(full)
-        aside = Path(parent) / f"{_TEMPORARY_PREFIX}{name}-{uuid4().hex[:12]}"
+        aside = Path(parent) / f"{TEMPORARY_PREFIX}{name}-{uuid4().hex[:12]}"
         with self._wrap_errors(path, "written"):
             aside.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -322,7 +333,7 @@ class Store:
         return {
             name[above:]: info
             for name, info in sorted(found.items())
-            if posixpath.basename(name).startswith(_TEMPORARY_PREFIX) == temporary
+            if posixpath.basename(name).startswith(TEMPORARY_PREFIX) == temporary
         }
 
     @contextlib.contextmanager
@@ -405,6 +416,15 @@ def _open_filesystem(uri: str) -> tuple[fsspec.AbstractFileSystem, str]:
         filesystem, root = fsspec.core.url_to_fs(uri)
     except (ValueError, ImportError) as exc:
         raise InputError(f"store {uri}: {explain_opening(uri, exc)}") from exc
+    except (ConnectionError, TimeoutError) as exc:  # of clients that connect at once, as that of FTP does
+        raise StoreUnavailableError(
+            f"store {uri}: cannot be reached ({exc}); check the address and the network"
+        ) from exc
+    except OSError as exc:
+        reason = exc.strerror or exc
+        raise StoreAccessError(f"store {uri}: cannot be reached ({reason}); check the address and the network") from exc
+    except Exception as exc:  # each client has errors of its own
+        raise StoreAccessError(f"store {uri}: {explain_opening(uri, exc)}") from exc
     # Others write to the store too, so what was listed once says nothing about now.
     if hasattr(filesystem, "dircache"):
         filesystem.dircache.use_listings_cache = False

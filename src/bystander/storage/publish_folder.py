@@ -9,12 +9,16 @@ find it.
 from __future__ import annotations
 
 import hashlib
+import posixpath
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from uuid import uuid4
 
 from bystander.schemas.errors import BuildError, InputError
 from bystander.storage.any_manifest import read_any_manifest
 from bystander.storage.build_manifest import MANIFEST_NAME, digest_rows
-from bystander.storage.filesystem import Store, open_store
+from bystander.storage.filesystem import TEMPORARY_PREFIX, Store, open_store
 from bystander.storage.published_files import (
     Part,
     Publication,
@@ -24,7 +28,7 @@ from bystander.storage.published_files import (
     describe_published_build,
     is_of_a_build,
 )
-from bystander.storage.releases import move_latest, read_latest
+from bystander.storage.releases import POINTER_NAME, find_damage, move_latest, read_latest
 
 _STRIDE = 1 << 20
 
@@ -46,12 +50,13 @@ def publish_to_folder(
         on_file: is told of each file before it is copied, kept or deleted.
 
     Raises:
-        InputError: the folder cannot be opened, or is the store that the build lies in.
+        InputError: the folder cannot be opened or written to, or is the store that the build lies in.
         BuildError: it is no finished build, another one lies at its place, or a file is not what its manifest says.
         StorageError: a file cannot be read or written; the same call goes on from there.
     """
     published = describe_published_build(build, include)
     manifest = published.manifest
+    check_folder(folder, (manifest.dataset, manifest.build), dry_run)
     target = open_store(folder)
     place = target.child(manifest.dataset, manifest.build)
     if place.uri == build.uri:
@@ -71,8 +76,42 @@ def publish_to_folder(
                 place.remove(step.path)
             elif step.action == "put":
                 _copy(build, place, files[step.path])
-        move_latest(target, manifest.dataset, manifest.build, manifest.content_digest)
+        move_latest(target, manifest.dataset, manifest.build, manifest.content_digest, mend=True)
     return Publication(place.uri, tuple(steps), tuple(notes))
+
+
+def check_folder(folder: str, below: Sequence[str] = (), dry_run: bool = False, write: bool = False) -> None:
+    """Do nothing if a folder can be published to, as far as it shows before there is a build.
+
+    Of a local one, a folder is made and removed again where the first that is to be made belongs. Nothing stays.
+
+    Args:
+        folder: folder or fsspec URL.
+        below: names of the folders in it that are to be written to.
+        dry_run: write nothing, and only look whether there is a file in the way.
+        write: write to a remote one too, a file that is removed again.
+
+    Raises:
+        InputError: it cannot be opened, is a file, or cannot be written to.
+        StoreError: a remote store cannot be used.
+    """
+    target = open_store(folder)
+    local = target.local_path(posixpath.join("", *below))
+    if local is None:
+        if write and not dry_run:
+            probe = f"{TEMPORARY_PREFIX}probe-{uuid4().hex[:12]}"
+            target.write_bytes(probe, b"")
+            target.remove(probe)
+        return
+    try:
+        there = next(path for path in (local, *local.parents) if path.exists())
+        if not there.is_dir():
+            named = folder if there == target.local_path() else there
+            raise InputError(f"{named}: is a file; name a folder to publish to")
+        if not dry_run:
+            Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=there)).rmdir()
+    except OSError as exc:
+        raise InputError(f"{folder}: cannot be written to ({exc.strerror}); name another folder to publish to") from exc
 
 
 def _assert_free(place: Store, published: PublishedBuild) -> None:
@@ -122,6 +161,9 @@ def _copy(build: Store, place: Store, file: PublishedFile) -> None:
 
 def _tell_pointer(target: Store, published: PublishedBuild, dry_run: bool) -> str:
     manifest = published.manifest
+    says = f"{manifest.dataset}/latest {'would be' if dry_run else 'is'} {manifest.build}"
+    if find_damage(target, manifest.dataset) is not None:
+        return f"{says}; {POINTER_NAME}, which is damaged, {'would be' if dry_run else 'is'} written anew."
     before = read_latest(target, manifest.dataset)
     was = f", was {before.build}" if before is not None and before.build != manifest.build else ""
-    return f"{manifest.dataset}/latest {'would be' if dry_run else 'is'} {manifest.build}{was}."
+    return f"{says}{was}."

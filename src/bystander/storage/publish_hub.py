@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bystander.schemas.errors import BuildError, InputError, StoreAccessError
+from bystander.schemas.hub_address import is_ref_name, parse_hub_address
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.filesystem import Store
 from bystander.storage.hub_errors import wrap_hub_errors
@@ -38,15 +39,12 @@ if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, HfApi
     from huggingface_hub.hf_api import RepoFile
 
-HUB_PREFIX = "hf://"
-_DATASETS = "hf://datasets/"
 _TYPE = "dataset"
 _MAIN = "main"
 _UPLOADED_AT_ONCE = 4
 """Files; of a build in a remote store, as many are copied to this machine's disk at a time."""
 _SMALL_BYTES = 16 << 20
 """The hub takes files up to 10 MB into commits themselves, if they are of no kind that it keeps apart."""
-_BAD_IN_REFS = ("..", ".lock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +83,22 @@ def publish_to_hub(
         on_file: is told of each file before it is uploaded, kept or deleted.
 
     Raises:
-        InputError: the address is none of a dataset.
+        InputError: the address is none of a dataset, or the branch or the build has a name that the hub does not take.
         BuildError: it is no finished build, the dataset holds something else, its tag is of another build, or a file
             is not what its manifest says.
         StoreAccessError: there is no token, it may not write there, or the visibility is not what was asked for.
         StoreUnavailableError: the hub cannot be reached; the same call goes on from there.
     """
-    from huggingface_hub import HfApi, get_token
+    from huggingface_hub import HfApi
 
-    repo = _parse_address(address)
+    repo = parse_hub_address(address)
+    if revision is not None and not is_ref_name(revision):
+        raise InputError(f"revision {revision!r}: cannot be the name of a branch on the hub; name another one")
     published = describe_published_build(build, include)
     name = published.manifest.build
-    if any(part in name for part in _BAD_IN_REFS) or name.endswith("."):
+    if not is_ref_name(name):
         raise InputError(f"build {name!r}: cannot be the name of a tag on the hub; give the build another name")
-    with wrap_hub_errors(address, "log in"):
-        token = get_token()
-    if token is None:
-        raise StoreAccessError(f"{address}: there is no token; log in with `hf auth login`, or set HF_TOKEN")
+    token = _read_token(address)
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token)
     branch = revision or _MAIN
     with wrap_hub_errors(address, "read what is there"):
@@ -126,11 +123,25 @@ def publish_to_hub(
     return Publication(f"{address}@{branch}", tuple(steps), notes)
 
 
-def _parse_address(address: str) -> str:
-    repo = address.removeprefix(_DATASETS).rstrip("/")
-    if not address.startswith(_DATASETS) or repo.count("/") != 1:
-        raise InputError(f"{address}: write it as hf://datasets/NAME/DATASET, NAME being a user or an organisation")
-    return repo
+def check_hub(address: str) -> None:
+    """Do nothing if a dataset of the hub can be published to, as far as it shows before there is a build.
+
+    Raises:
+        InputError: the address is none of a dataset.
+        StoreAccessError: there is no token.
+    """
+    parse_hub_address(address)
+    _read_token(address)
+
+
+def _read_token(address: str) -> str:
+    from huggingface_hub import get_token
+
+    with wrap_hub_errors(address, "log in"):
+        token = get_token()
+    if token is None:
+        raise StoreAccessError(f"{address}: there is no token; log in with `hf auth login`, or set HF_TOKEN")
+    return token
 
 
 def _read_remote(api: HfApi, repo: str, branch: str, tag: str) -> _Remote | None:

@@ -120,3 +120,10 @@ def give_up_folder(folder: Store) -> None:
     mark = read_mark(folder)
     if mark is not None and mark.state == "begun" and not folder.exists(MANIFEST_NAME):
         folder.remove("", recursive=True)
+
+
+def forget_beginning(folder: Store) -> None:
+    """Remove the folder of a release that ended before anything but its mark was written."""
+    mark = read_mark(folder)
+    if mark is not None and mark.state == "begun" and folder.list() == [MARK_NAME]:
+        folder.remove("", recursive=True)

@@ -12,7 +12,7 @@ from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.evaluation_manifest import EVALUATIONS
 from bystander.storage.filesystem import Store
 from bystander.storage.release_folders import ReleaseMark, order_builds, read_mark
-from bystander.storage.releases import Release, read_latest
+from bystander.storage.releases import Release, find_damage, read_latest
 
 BuildState = Literal["latest", "released", "withdrawn", "refused", "unfinished", "not released"]
 
@@ -32,21 +32,32 @@ class ListedBuild:
     """What was wrong when it was refused."""
 
 
-def list_builds(store: Store) -> list[ListedBuild]:
-    """Return the builds of all datasets of a store, releases in the order in which they were made.
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is in a store."""
+
+    builds: tuple[ListedBuild, ...]
+    """Of all datasets, releases in the order in which they were made."""
+    damage: tuple[str, ...]
+    """What is wrong with the pointers of datasets; their builds are listed, and none of them is the latest."""
+
+
+def list_builds(store: Store) -> Listing:
+    """Return the builds of all datasets of a store.
 
     Raises:
-        InputError: there is no such folder.
-        BuildError: the pointer of a dataset is damaged.
+        InputError: there is no such folder, or it is that of a dataset or a build.
     """
     if not store.exists(""):
         raise InputError(f"{store.uri}: there is no such folder; name the store that builds were written to (--out)")
     datasets = [name for name in store.list_folders() if name not in ("cache", EVALUATIONS)]
-    return [build for dataset in datasets for build in _list_dataset(store, dataset)]
+    damage = {dataset: found for dataset in datasets if (found := find_damage(store, dataset)) is not None}
+    builds = [build for dataset in datasets for build in _list_dataset(store, dataset, dataset in damage)]
+    return Listing(tuple(builds), tuple(damage.values()))
 
 
-def _list_dataset(store: Store, dataset: str) -> Iterator[ListedBuild]:
-    latest = read_latest(store, dataset)
+def _list_dataset(store: Store, dataset: str, is_damaged: bool) -> Iterator[ListedBuild]:
+    latest = None if is_damaged else read_latest(store, dataset)
     for name in sorted(store.list_folders(dataset), key=order_builds):
         folder = store.child(dataset, name)
         mark = read_mark(folder)

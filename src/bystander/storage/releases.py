@@ -46,16 +46,32 @@ def read_latest(store: Store, dataset: str) -> Release | None:
         return None
     except ValidationError as exc:
         raise BuildError(
-            f'{store.uri_of(path)}: is damaged; write {{"build": NAME}} with the name of the latest sound build'
+            f"{store.uri_of(path)}: is damaged; `bystander release set DATASET BUILD` writes it anew, "
+            "for the latest sound build"
         ) from exc
 
 
-def move_latest(store: Store, dataset: str, build: str, content_digest: str, withdraw: bool = False) -> Release:
+def find_damage(store: Store, dataset: str) -> str | None:
+    """Return what is wrong with the pointer of a dataset, or None if it can be read or there is none."""
+    try:
+        read_latest(store, dataset)
+    except BuildError as exc:
+        return str(exc)
+    return None
+
+
+def move_latest(
+    store: Store, dataset: str, build: str, content_digest: str, withdraw: bool = False, mend: bool = False
+) -> Release:
     """Point a dataset's `latest` to a build, which the caller has verified, and return what it says now.
 
-    With `withdraw`, the release that it pointed to counts as taken back.
+    With `withdraw`, the release that it pointed to counts as taken back. With `mend`, a damaged pointer is written
+    anew: what it said of the release before and of those withdrawn is lost.
+
+    Raises:
+        BuildError: the pointer is damaged, and is not to be mended.
     """
-    before = read_latest(store, dataset)
+    before = None if mend and find_damage(store, dataset) is not None else read_latest(store, dataset)
     withdrawn = set(before.withdrawn if before is not None else ())
     previous = before.build if before is not None and before.build != build else before and before.previous
     if withdraw and before is not None and before.build != build:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bystander.schemas.errors import BuildError, InputError
 from bystander.storage.any_manifest import read_any_manifest
 from bystander.storage.build_lock import lock_dataset
+from bystander.storage.dataset_folders import assert_is_dataset
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.release_folders import order_builds, read_mark, write_mark
-from bystander.storage.releases import Release, move_latest, read_latest
+from bystander.storage.releases import POINTER_NAME, Release, find_damage, move_latest, read_latest
 from bystander.tasks.check_build import assert_sound
 
 
-def set_release(folder: str, build: str, quick: bool = False) -> Release:
-    """Point `latest` to a build, and return what it says now.
+def set_release(
+    folder: str, build: str, quick: bool = False, on_notice: Callable[[str], None] | None = None
+) -> Release:
+    """Point `latest` to a build, and return what it says now. A damaged pointer is written anew.
 
     Args:
         folder: the dataset's folder or fsspec URL, `<store>/<dataset>`.
         build: name of the build in it.
         quick: decode only a sample of the clips when it is verified.
+        on_notice: is told what was lost of a damaged pointer.
 
     Raises:
         InputError: there is no such folder.
@@ -27,7 +33,15 @@ def set_release(folder: str, build: str, quick: bool = False) -> Release:
     with lock_dataset(store, dataset) as lock:
         digest = _verify(store, dataset, build, quick)
         lock.assert_held()
-        return _move(store, dataset, build, digest, withdraw=False)
+        is_damaged = find_damage(store, dataset) is not None
+        release = _move(store, dataset, build, digest, withdraw=False)
+        if is_damaged and on_notice is not None:
+            pointer = store.uri_of(store.path(dataset, POINTER_NAME))
+            on_notice(
+                f"{pointer}: was damaged and is written anew; which releases were withdrawn is lost, so a run may "
+                "make one of them again"
+            )
+        return release
 
 
 def roll_back(folder: str, to: str | None = None, quick: bool = False) -> Release:
@@ -53,10 +67,11 @@ def roll_back(folder: str, to: str | None = None, quick: bool = False) -> Releas
 
 
 def _open_dataset(folder: str) -> tuple[Store, str]:
-    parent, _, dataset = folder.rstrip("/").rpartition("/")
-    store = open_store(parent or ".")
+    parent, slash, dataset = folder.rstrip("/").rpartition("/")
+    store = open_store(parent or slash or ".")
     if dataset in ("", ".", "..") or not store.exists(dataset):
         raise InputError(f"{folder}: there is no such folder; name a dataset's, as STORE/tpi-train")
+    assert_is_dataset(store, dataset, folder)
     return store, dataset
 
 
@@ -83,6 +98,6 @@ def _verify(store: Store, dataset: str, build: str, quick: bool) -> str:
 
 
 def _move(store: Store, dataset: str, build: str, digest: str, withdraw: bool) -> Release:
-    release = move_latest(store, dataset, build, digest, withdraw)
+    release = move_latest(store, dataset, build, digest, withdraw, mend=not withdraw)
     write_mark(store.child(dataset, build), "released")
     return release
