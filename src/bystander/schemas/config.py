@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError, field_validator
@@ -59,6 +59,14 @@ class TpiConfig(BuildConfig):
 
     `partition_rows`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
     """
+
+    ADDRESSES: ClassVar[Mapping[str, Any]] = {
+        "queries": {"path"},
+        "disjoint_from": True,
+        "on_top_of": {"build"},
+        "taxonomy": True,
+        "pack": True,
+    }
 
     dataset: DatasetName = "tpi"
     queries: QuerySource = QuerySource()
