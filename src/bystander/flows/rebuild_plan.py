@@ -10,8 +10,7 @@ from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.description_changes import Change, list_changes
 from bystander.schemas.rebuild import FieldChange, RebuildPlan, Verdict
 from bystander.storage.build_manifest import get_code_version, list_package_versions
-from bystander.storage.earlier_builds import EarlierBuild, find_earlier_build
-from bystander.storage.part_use import read_journeys
+from bystander.storage.earlier_builds import EarlierBuild, find_earlier_build, read_past_journeys
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.past_rows import PastRows
 from bystander.tasks.stage_description import describe_stages
@@ -56,8 +55,8 @@ def forecast(
         for stage in stages
         if earlier is not None and stage in earlier.fingerprints
     }
-    journeys = read_journeys(environment.store, earlier.dataset, earlier.build) if earlier is not None else []
-    dry = DryRun(environment.over_scratch(), PastRows(environment.store, journeys), changes)
+    journeys, unknown = read_past_journeys(environment.store, earlier) if earlier is not None else ([], [])
+    dry = DryRun(environment.over_scratch(), PastRows(journeys), changes)
     notes = []
     complete, published = True, False
     try:
@@ -72,9 +71,10 @@ def forecast(
         against_because=earlier.because if earlier is not None else "there is no earlier build to compare with",
         stages=dry.forecasts(stages),
     )
-    if earlier is not None and not journeys:
+    if unknown:
         notes.append(
-            f"Which rows {earlier.build} has is not known: the store does not have the results that it was made from."
+            f"Which rows {' and '.join(unknown)} has is not known: the store does not have the results that it was "
+            "made from."
         )
     if any(stage.regrouped for stage in plan.stages):
         notes.append(
