@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from bystander.flows.listeners import listening
-from bystander.flows.release import ReleaseOutcome, release_build
+from bystander.flows.release import ReleaseOutcome, foresee_release, release_build
 from bystander.schemas.errors import BuildError, ConfigError
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.sid_config import SidBenchConfig
 from bystander.storage.build_lock import lock_dataset
 from bystander.storage.build_manifest import read_manifest
@@ -126,6 +127,28 @@ def test_another_spelling_of_an_address_is_nothing_new(stage: Stage, monkeypatch
     renamed = stage.queries.with_name("renamed.jsonl")
     renamed.write_bytes(stage.queries.read_bytes())
     assert stage.release(NEXT_DAY, queries__path=str(renamed)).is_new
+
+
+def test_a_release_is_planned_beside_the_latest_one(stage: Stage) -> None:
+    from bystander.flows.build_tpi_train import foresee_build_tpi_train
+
+    def foresee(**fields: Any) -> RebuildPlan:
+        config = make_config(**{"store": stage.store, "queries": stage.queries, "rows": ROWS, **fields})
+        return foresee_release(config, foresee_build_tpi_train, DAY)
+
+    files = open_store(stage.store).list("")
+    same = foresee()
+    assert (same.verdict, same.build) == ("nothing_new", f"{DAY}.2")
+    assert same.notes[-1] == "No release is made: one of just this is there."
+    other = foresee(report_rows=3)
+    assert (other.verdict, other.against, other.against_because) == ("published_anew", DAY, "the latest release")
+    assert [change.field for change in other.changes] == ["report_rows"]
+    assert other.notes[-1] == f"The latest release, {DAY}, is made of something else: another one is made."
+    base = f"{stage.store}/{DATASET}/{DAY}"
+    grown = foresee(on_top_of__build=base)
+    assert (grown.verdict, grown.changes) == ("nothing_new", ())
+    assert open_store(stage.store).list("") == files
+    assert not stage.release(NEXT_DAY, on_top_of__build=base).is_new
 
 
 def test_another_spelling_of_the_base_is_nothing_new(

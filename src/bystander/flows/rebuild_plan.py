@@ -100,7 +100,10 @@ def forecast(
 def _compare_content(
     config: BuildConfig, environment: StageEnvironment, earlier: EarlierBuild | None
 ) -> tuple[FieldChange, ...]:
-    """Return what has changed in what a build's files are made from besides its stages' results."""
+    """Return what has changed in what a build's files are made from besides its stages' results.
+
+    Where something lies is only named where nothing else has changed: then other rows lie there.
+    """
     if earlier is None:
         return ()
     new: dict[str, Any] = {
@@ -115,7 +118,14 @@ def _compare_content(
         "packages": earlier.packages,
         "pack_digest": earlier.pack.digest if earlier.pack is not None else None,
     }
-    return _name_changes(list_changes(old, new))
+    changes = list_changes(old, new)
+    addresses = {name for field, parts in config.ADDRESSES.items() for name in _spell(field, parts)}
+    others = [change for change in changes if change.field not in addresses]
+    return _name_changes(others or changes)
+
+
+def _spell(field: str, parts: Any) -> list[str]:
+    return [f"{field}.{part}" for part in parts] if isinstance(parts, set) else [field]
 
 
 def _name_changes(changes: Sequence[Change]) -> tuple[FieldChange, ...]:

@@ -12,12 +12,20 @@ from bystander.flows.build_runs import BuildOutcome, Manifest, accepting_release
 from bystander.flows.listeners import current_listener
 from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.errors import BuildError
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.storage.any_manifest import AnyManifest
 from bystander.storage.build_lock import lock_dataset
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.file_stamps import forget_stamps
 from bystander.storage.filesystem import Store, open_store
-from bystander.storage.release_folders import begin_release, check_release, give_up_folder, list_refused, write_mark
+from bystander.storage.release_folders import (
+    begin_release,
+    check_release,
+    give_up_folder,
+    list_refused,
+    name_release,
+    write_mark,
+)
 from bystander.storage.releases import Release, move_latest, read_latest
 from bystander.tasks.check_build import check_build, tell_findings
 
@@ -73,7 +81,7 @@ def release_build(
         latest = read_latest(store, config.dataset)
         settled = (latest.build, *latest.withdrawn) if latest is not None else ()
         name = begin_release(store, config.dataset, day)
-        with accepting_releases((*settled, *list_refused(store, config.dataset))):
+        with accepting_releases(_list_stand_ins(store, config.dataset, latest)):
             outcome = run(config.model_copy(update={"build": name}))
         if outcome.manifest.build != name:
             give_up_folder(store.child(config.dataset, name))
@@ -82,6 +90,34 @@ def release_build(
         _assert_fit(store, outcome, quick, require_all)
         lock.assert_held()
         return _point_to(store, outcome)
+
+
+def foresee_release(
+    config: Config, foresee: Callable[[Config, str | None], RebuildPlan], dated: date | str, against: str | None = None
+) -> RebuildPlan:
+    """Return what a release would reuse and redo, beside the latest release where no other build is named.
+
+    Raises:
+        ConfigError: the configuration names a build, or `dated` is no date.
+        UserError: as the plan of a build.
+    """
+    day = check_release(config, dated)
+    store = open_store(config.store)
+    latest = read_latest(store, config.dataset)
+    with accepting_releases(_list_stand_ins(store, config.dataset, latest)):
+        plan = foresee(config.model_copy(update={"build": name_release(store, config.dataset, day)}), against)
+    note = "Nothing was released yet: the first release is made."
+    if latest is not None and plan.verdict == "nothing_new":
+        note = "No release is made: one of just this is there."
+    elif latest is not None:
+        note = f"The latest release, {latest.build}, is made of something else: another one is made."
+    return plan.model_copy(update={"notes": (*plan.notes, note)})
+
+
+def _list_stand_ins(store: Store, dataset: str, latest: Release | None) -> tuple[str, ...]:
+    """Return the builds that may stand in for a new release, if they are made of just the same."""
+    settled = (latest.build, *latest.withdrawn) if latest is not None else ()
+    return (*settled, *list_refused(store, dataset))
 
 
 def _tell_nothing_new(outcome: BuildOutcome[Manifest], latest: Release) -> ReleaseOutcome[Manifest]:

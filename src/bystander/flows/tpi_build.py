@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bystander.flows.base_rows import BaseRows
-from bystander.flows.build_runs import BuildOutcome, run_build
+from bystander.flows.build_runs import BuildOutcome, list_accepted, run_build
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
 from bystander.flows.check_on_top import check_same_settings
 from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build, check_tpi_settings
@@ -285,6 +285,7 @@ def foresee_tpi_build(
     config = pin_builds(config)
     check_tpi_settings(config)
     environment = StageEnvironment(StageJob.of(config), keeps_calls=False)
+    environment.also_published = list_accepted()
     try:
         check_same_settings(config, environment)
         return make(config, environment, SilentListener()).foresee(against)

@@ -134,9 +134,9 @@ def read_past_journeys(store: Store, earlier: EarlierBuild) -> tuple[list[tuple[
 
 def _read_base(store: Store, base: _Base) -> tuple[Store, EarlierBuild] | None:
     root = base.uri.rstrip("/").removesuffix(f"/{base.dataset}/{base.build}")
-    for open_it in (lambda: open_store(root), lambda: store):
+    for place in (root, store):
         try:
-            there = open_it()
+            there = open_store(place) if isinstance(place, str) else place
             return there, read_earlier(there.child(base.dataset, base.build))
         except (UserError, StorageError):
             continue
