@@ -23,6 +23,9 @@ from bystander.schemas.tpi_params import TpiBenchTargets, TpiStages, TpiTargets
 BENCH_SECTION = "bench"
 """Section of a profile or configuration file whose fields hold for benches only."""
 
+IDLE_WHERE_ROWS_REPEAT = frozenset({"targets", "wave_surplus", "max_waves"})
+"""Fields that have no say where a build has just the rows of another."""
+
 _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
 _KINDS = ("engine", "runner")
@@ -90,7 +93,7 @@ class TpiConfig(BuildConfig):
 
     @property
     def idle_fields(self) -> frozenset[str]:
-        return frozenset({"targets", "wave_surplus", "max_waves"} if self.repeats_rows else ())
+        return IDLE_WHERE_ROWS_REPEAT if self.repeats_rows else frozenset()
 
 
 class TpiTrainConfig(TpiConfig):
