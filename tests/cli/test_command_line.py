@@ -128,7 +128,7 @@ def fail(run: Run, *arguments: object) -> str:
         (["--grow", "a", "--same-rows-as", "b"], "--grow and --same-rows-as: name one build"),
         (["--same-rows-as", "b", "--rows", "5"], "as many rows as the other; leave out --rows"),
         (["--same-rows-as", "no/such"], "--same-rows-as/--grow (on_top_of) no/such: "),
-        (["--grow", "no/latest"], "--same-rows-as/--grow (on_top_of) no/latest: no/latest: nothing was released there yet"),
+        (["--grow", "no/latest"], "--same-rows-as/--grow (on_top_of) no/latest: no/latest: nothing was released"),
         (["--rows", "0"], "Invalid value for '--rows': Input should be greater than or equal to 1"),
         (["--rows", "ten"], "Invalid value for '--rows'"),
         (["--seed", "-1"], "Invalid value for '--seed'"),
