@@ -16,7 +16,7 @@ import pytest
 import soundfile
 
 from bystander.cli.main import main
-from bystander.storage.build_manifest import StageCounts
+from bystander.storage.build_manifest import BaseInfo, StageCounts
 from bystander.storage.filesystem import open_store
 from bystander.storage.releases import move_latest
 from final_rows import RATE, make_rows, write_build
@@ -126,6 +126,23 @@ def test_table_holds_every_row(run: Run, builds: tuple[Path, Path], tmp_path: Pa
     assert plain["columns"].to_pylist() == [" ".join(names) for names in table["columns"].to_pylist()]
     code, _, err = run(*builds, "--rows", tmp_path / "rows.xlsx")
     assert (code, "name a file that ends in .parquet or .csv" in err) == (2, True)
+
+
+def test_targets_do_not_differ_where_they_do_not_count(run: Run, tmp_path: Path) -> None:
+    base = {"uri": "s/d/old", "dataset": "d", "build": "old", "rows_digest": "0" * 64}
+    info = BaseInfo.model_validate({**base, "rows": "only", "rows_there": 5, "rows_here": 5})
+    rows = make_rows(4, 1)
+    for name, size, on_top in (("old", 4, None), ("same", 9, info), ("more", 9, None)):
+        config = {"targets": {"labels": {"actionable": size}}, "shard_mib": size}
+        write_build(tmp_path / "d" / name, rows, build=name, config=config, on_top_of=on_top)
+    _, out, _ = run(tmp_path / "d" / "old", tmp_path / "d" / "same")
+    assert "shard_mib" in out
+    assert "targets.labels" not in out
+    table = tmp_path / "rows.csv"
+    _, out, _ = run(tmp_path / "d" / "old", tmp_path / "d" / "more", "--rows", table)
+    assert "targets.labels.actionable" in out
+    assert out.endswith(f"{table}: 0 rows written.\n")
+    assert table.exists()
 
 
 def test_a_change_that_nothing_explains_is_said_plainly(run: Run, tmp_path: Path) -> None:

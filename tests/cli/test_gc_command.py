@@ -61,6 +61,13 @@ def test_it_lists_and_removes_only_when_it_is_told_to(run: Run, store: Store) ->
     assert "nothing to remove" in run(store.uri, "--keep-last", 1, "--apply", "--yes")[1]
 
 
+def test_a_build_that_runs_is_named(run: Run, store: Store) -> None:
+    with lock_build(store, "t", "2026-11-15"):
+        code, out, _ = run(store.uri)
+    assert code == 0
+    assert "t/2026-11-15 is being made, so parts are left out here; while it is, --apply refuses." in out
+
+
 def test_mistakes_are_one_line(run: Run, store: Store, tmp_path: Path) -> None:
     for arguments, message in {
         (store.uri, "--drop", "t/2026-11-08"): "must stay: t/latest points to it",

@@ -98,6 +98,18 @@ def test_rebuild_has_the_options_of_build_and_writes_nothing(
     assert not store.exists()
 
 
+def test_a_release_is_planned_under_its_date(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = ("--profile", "fake", "--out", str(tmp_path / "store"), "--release", "--release-date", "2026-11-30")
+    code, out, err = run(monkeypatch, capfd, "rebuild", "tpi-train", *options, "--json")
+    assert (code, err) == (0, "")
+    plan = RebuildPlan.model_validate_json(out)
+    assert plan.build == "2026-11-30"
+    assert plan.notes[-1] == "Nothing was released yet: the first release is made."
+    assert not (tmp_path / "store").exists()
+
+
 def test_rebuild_as_a_table(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(monkeypatch, capfd, "rebuild", "sid-bench", "--profile", "fake", "--out", str(tmp_path))
     assert code == 0

@@ -377,6 +377,35 @@ def test_added_queries_add_rows_and_change_none(setting: Setting) -> None:
     assert all(before[row_id][name] == after[row_id][name] for row_id in shared for name in names)
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_rows_that_a_grown_build_took_over_are_known(setting: Setting, moved: bool) -> None:
+    store = setting.folder / "store"
+    setting.add_queries()
+    fields = {**_FIELDS, "pack": str(setting.pack)}
+    base = f"{store}/tpi-train/first"
+    build_directly(make_config(store, setting.queries, ROWS + 4, build="grown", on_top_of__build=base, **fields))
+    if moved:
+        store = store.rename(setting.folder / "elsewhere")
+    setting.edit_template("write_reply")
+
+    plan = foresee_build_tpi_train(make_config(store, setting.queries, ROWS, build="again", **fields), "grown")
+    counts = {stage.stage: stage for stage in plan.stages}
+    replies = counts["write_replies"]
+    assert (replies.reused, replies.regrouped, replies.redone, replies.new) == (0, 0, replies.rows, 0)
+    assert counts["write_interruptions"].new == 0
+    assert replies.rows >= 10
+    assert [cause.field for cause in replies.causes] == ["prompts.write_reply.template"]
+    assert not any("not known" in note for note in plan.notes)
+
+    shutil.rmtree(store / "tpi-train" / "first")
+    (store / "cache" / "builds" / "tpi-train" / "first.json").unlink()
+    plan = foresee_build_tpi_train(make_config(store, setting.queries, ROWS, build="again", **fields), "grown")
+    counts = {stage.stage: stage for stage in plan.stages}
+    assert any(note.startswith("Which rows first has is not known") for note in plan.notes)
+    assert counts["write_replies"].new > 0
+    assert "changed" in counts["write_replies"].as_row()["why"]
+
+
 def test_rows_in_other_partitions_are_regrouped(setting: Setting) -> None:
     setting.fields["partition_rows"] = 5
     plan = foresee_build_tpi_train(configure(setting))

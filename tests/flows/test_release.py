@@ -6,14 +6,16 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bystander.flows.listeners import listening
-from bystander.flows.release import ReleaseOutcome, release_build
+from bystander.flows.release import ReleaseOutcome, foresee_release, release_build
 from bystander.schemas.errors import BuildError, ConfigError, InputError
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.sid_config import SidBenchConfig
 from bystander.storage.build_lock import lock_dataset
 from bystander.storage.build_manifest import read_manifest
@@ -50,7 +52,7 @@ class Stage:
         from bystander.flows.build_tpi_train import run_build_tpi_train
 
         self.heard = Recorder()
-        config = make_config(self.store, self.queries, rows=ROWS, **fields)
+        config = make_config(**{"store": self.store, "queries": self.queries, "rows": ROWS, **fields})
         with listening(self.heard):
             return release_build(config, run or run_build_tpi_train, dated, require_all=require_all)
 
@@ -113,6 +115,53 @@ def test_where_nothing_is_new_it_ends_in_seconds_and_says_so(stage: Stage) -> No
     assert stage.builds == [DAY]
     assert manifest.stat().st_mtime_ns == written
     assert open_store(stage.store).list(RECORDS_FOLDER) == [f"{RECORDS_FOLDER}/{DATASET}/{DAY}.json"]
+
+
+def test_another_spelling_of_an_address_is_nothing_new(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(stage.queries.parent)
+    assert not stage.release(NEXT_DAY, queries__path=stage.queries.name).is_new
+    packs = resources.files("bystander.prompts") / "packs"
+    assert not stage.release(NEXT_DAY, pack=str(packs / "reference")).is_new
+
+    # The rows name the file: under another name, it makes other rows.
+    renamed = stage.queries.with_name("renamed.jsonl")
+    renamed.write_bytes(stage.queries.read_bytes())
+    assert stage.release(NEXT_DAY, queries__path=str(renamed)).is_new
+
+
+def test_a_release_is_planned_beside_the_latest_one(stage: Stage) -> None:
+    from bystander.flows.build_tpi_train import foresee_build_tpi_train
+
+    def foresee(**fields: Any) -> RebuildPlan:
+        config = make_config(**{"store": stage.store, "queries": stage.queries, "rows": ROWS, **fields})
+        return foresee_release(config, foresee_build_tpi_train, DAY)
+
+    files = open_store(stage.store).list("")
+    same = foresee()
+    assert (same.verdict, same.build) == ("nothing_new", f"{DAY}.2")
+    assert same.notes[-1] == "No release is made: one of just this is there."
+    other = foresee(report_rows=3)
+    assert (other.verdict, other.against, other.against_because) == ("published_anew", DAY, "the latest release")
+    assert [change.field for change in other.changes] == ["report_rows"]
+    assert other.notes[-1] == f"The latest release, {DAY}, is made of something else: another one is made."
+    base = f"{stage.store}/{DATASET}/{DAY}"
+    grown = foresee(on_top_of__build=base)
+    assert (grown.verdict, grown.changes) == ("nothing_new", ())
+    assert open_store(stage.store).list("") == files
+    assert not stage.release(NEXT_DAY, on_top_of__build=base).is_new
+
+
+def test_another_spelling_of_the_base_is_nothing_new(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    more = write_queries(tmp_path / stage.queries.name, count=30)
+    base = f"{stage.store}/{DATASET}/{DAY}"
+    grown = stage.release(NEXT_DAY, on_top_of__build=base, rows=14, queries__path=str(more))
+    assert grown.is_new
+    again = stage.release("2026-12-02", on_top_of__build=f"store/{DATASET}/{DAY}", rows=14, queries__path=more.name)
+    assert (again.is_new, again.manifest.build) == (False, NEXT_DAY)
+    assert stage.builds == [DAY, NEXT_DAY]
 
 
 def test_a_second_release_of_a_day_has_a_number(stage: Stage) -> None:

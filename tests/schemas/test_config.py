@@ -16,6 +16,7 @@ from bystander.schemas.config import (
     resize,
 )
 from bystander.schemas.errors import ConfigError
+from bystander.schemas.sid_config import SidBenchConfig, load_sid_config
 from bystander.tasks.audio.coding import encode_flac
 
 SERVER = {"engine": "openai", "base_url": "http://one/v1", "model": "m"}
@@ -182,3 +183,24 @@ def test_overrides_of_one_mapping_add_up() -> None:
     engine = {"engine": "openai", "base_url": "http://127.0.0.1:1/v1"}
     config = load_config("laptop", overrides={"engines.writer": engine, "engines.writer.model": "some-model"})
     assert (config.engines.writer.engine, config.engines.writer.model) == ("openai", "some-model")
+
+
+def test_how_an_address_is_spelt_decides_the_derived_name_and_no_content() -> None:
+    one = load_config("fake", overrides={"queries.path": "more.jsonl", "on_top_of.build": "store/tpi-train/base"})
+    other = load_config(
+        "fake", overrides={"queries.path": "/a/more.jsonl", "on_top_of.build": "/a/store/tpi-train/base"}
+    )
+    assert one.content_digest() == other.content_digest()
+    assert one.build_name != other.build_name
+    only = load_config("fake", overrides={"on_top_of.build": "store/tpi-train/base", "on_top_of.rows": "only"})
+    column = load_config("fake", overrides={"queries.path": "more.jsonl", "queries.text_column": "q"})
+    assert len({one.content_digest(), only.content_digest(), column.content_digest()}) == 3
+
+
+def test_how_an_address_of_recordings_is_spelt_decides_no_content() -> None:
+    one = load_sid_config(SidBenchConfig, "fake", overrides={"recordings.path": "calls"})
+    other = load_sid_config(SidBenchConfig, "fake", overrides={"recordings.path": "/a/calls"})
+    assert one.content_digest() == other.content_digest()
+    assert one.build_name != other.build_name
+    licence = load_sid_config(SidBenchConfig, "fake", overrides={"recordings.licence": "CC0-1.0"})
+    assert licence.content_digest() != one.content_digest()

@@ -11,7 +11,7 @@ import pytest
 from bystander.schemas.errors import BuildError, InputError, StorageError
 from bystander.schemas.stages import REJECT_FIELDS, StageOutput
 from bystander.storage.build_lock import list_running_builds, lock_build
-from bystander.storage.build_manifest import OtherBuild
+from bystander.storage.build_manifest import BaseInfo, OtherBuild
 from bystander.storage.call_cache import SqliteCallCache, locate_call_cache
 from bystander.storage.collect_garbage import collect_garbage, find_garbage
 from bystander.storage.filesystem import Store, open_store
@@ -115,6 +115,25 @@ def test_a_build_that_a_kept_one_is_disjoint_from_stays(store: Store) -> None:
     assert list_builds(store) == {"t/2026-11-01", "t/2026-11-15", "t/mine", "t/latest.json", "b/bench"}
     collect_garbage(store, KeepRules(keep_last=1, drop=("b/bench",)))
     assert list_builds(store) == {"t/2026-11-15", "t/mine", "t/latest.json"}
+
+
+@pytest.mark.parametrize(("rows", "stays"), [("first", False), ("only", True)])
+def test_a_build_that_has_all_rows_of_its_base_does_not_keep_it(store: Store, rows: str, stays: bool) -> None:
+    base = {"uri": store.uri_of("t/2026-11-01"), "dataset": "t", "build": "2026-11-01", "rows_digest": "0" * 64}
+    info = BaseInfo.model_validate({**base, "rows": rows, "rows_there": 2, "rows_here": 2})
+    config = {"on_top_of": {"build": base["uri"], "rows": rows}}
+    finish(store, "t/2026-11-22", "three", released=True, on_top_of=info, config=config)
+    collect_garbage(store, KeepRules(keep_last=1))
+    assert ("t/2026-11-01" in list_builds(store)) == stays
+    assert "t/2026-11-22" in list_builds(store)
+
+
+def test_parts_are_left_out_while_a_build_is_made(store: Store) -> None:
+    assert find_garbage(store).parts_bytes > 0
+    with lock_build(store, "t", "other"):
+        found = find_garbage(store)
+        assert (found.running, found.parts_are_known, found.parts_bytes) == (("t/other",), False, 0)
+    assert find_garbage(store).running == ()
 
 
 def test_what_is_not_ours_stays(store: Store) -> None:

@@ -115,6 +115,20 @@ def build_or_release(
     return release_build(config, build, options.dated, options.quick, options.require_all)
 
 
+def foresee_build_or_release(
+    config: _Settings,
+    foresee: Callable[[_Settings, str | None], RebuildPlan],
+    options: ReleaseOptions | None,
+    against: str | None,
+) -> RebuildPlan:
+    """Plan a build, as a release where there are options for one."""
+    if options is None:
+        return foresee(config, against)
+    from bystander.flows.release import foresee_release
+
+    return foresee_release(config, foresee, options.dated, against)
+
+
 class Manifest(Protocol):
     """What is asked of any build's manifest."""
 

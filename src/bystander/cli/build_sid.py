@@ -22,6 +22,7 @@ from bystander.cli.build_options import (
     Set,
     Workers,
     build_or_release,
+    foresee_build_or_release,
     read_release_options,
     run_build,
 )
@@ -117,7 +118,7 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
                 lambda: check_sid_build(bench),
                 lambda: _run_bench(bench, options),
                 require_all,
-                partial(_foresee_bench, bench),
+                partial(_foresee_bench, bench, options),
             )
         else:
             train = load_sid_config(SidTrainConfig, profile, config or (), overrides)
@@ -126,7 +127,7 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
                 lambda: check_sid_build(train),
                 lambda: _run_train(train, options),
                 require_all,
-                partial(_foresee_train, train),
+                partial(_foresee_train, train, options),
             )
 
     build.__doc__ = _HELP[kind]
@@ -148,13 +149,13 @@ def _run_train(settings: SidTrainConfig, options: ReleaseOptions | None) -> Outc
     return build_or_release(settings, run_build_sid_train, options)
 
 
-def _foresee_bench(settings: SidBenchConfig, against: str | None) -> RebuildPlan:
+def _foresee_bench(settings: SidBenchConfig, options: ReleaseOptions | None, against: str | None) -> RebuildPlan:
     from bystander.flows.build_sid_bench import foresee_build_sid_bench
 
-    return foresee_build_sid_bench(settings, against)
+    return foresee_build_or_release(settings, foresee_build_sid_bench, options, against)
 
 
-def _foresee_train(settings: SidTrainConfig, against: str | None) -> RebuildPlan:
+def _foresee_train(settings: SidTrainConfig, options: ReleaseOptions | None, against: str | None) -> RebuildPlan:
     from bystander.flows.build_sid_train import foresee_build_sid_train
 
-    return foresee_build_sid_train(settings, against)
+    return foresee_build_or_release(settings, foresee_build_sid_train, options, against)

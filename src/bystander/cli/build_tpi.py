@@ -19,6 +19,7 @@ from bystander.cli.build_options import (
     Set,
     Workers,
     build_or_release,
+    foresee_build_or_release,
     read_release_options,
     run_build,
 )
@@ -126,7 +127,7 @@ def build_tpi_train(
     def foresee(against: str | None) -> RebuildPlan:
         from bystander.flows.build_tpi_train import foresee_build_tpi_train
 
-        return foresee_build_tpi_train(settings, against)
+        return foresee_build_or_release(settings, foresee_build_tpi_train, options, against)
 
     run_build(lambda: check_tpi_build(settings), run, require_all, foresee)
 
@@ -175,7 +176,7 @@ def build_tpi_bench(
     def foresee(against: str | None) -> RebuildPlan:
         from bystander.flows.build_tpi_bench import foresee_build_tpi_bench
 
-        return foresee_build_tpi_bench(settings, against)
+        return foresee_build_or_release(settings, foresee_build_tpi_bench, options, against)
 
     run_build(lambda: check_tpi_build(settings), run, require_all, foresee)
 

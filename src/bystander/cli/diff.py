@@ -57,6 +57,8 @@ def diff(
         from rich.console import Console
 
         _print(found, limit, Console(soft_wrap=True, highlight=False))
+        if rows is not None:
+            typer.echo(f"{rows}: {len(found.rows):,} rows written.")
     if exit_code and not found.identical:
         raise typer.Exit(1)
 

@@ -92,7 +92,12 @@ def _print(garbage: Garbage, store: str) -> None:
         if verdict.build.foreign:
             files = ", ".join(verdict.build.foreign[:3])
             console.print(f"Left in {verdict.build.name}, since they are not ours: {files}.", markup=False)
-    if garbage.cache is not None and garbage.cache.unrecorded:
+    if garbage.running:
+        console.print(
+            f"{', '.join(garbage.running)} is being made, so parts are left out here; while it is, --apply refuses.",
+            markup=False,
+        )
+    elif garbage.cache is not None and garbage.cache.unrecorded:
         console.print(
             f"All parts stay: not known is which {', '.join(garbage.cache.unrecorded)} was made from; run it again, "
             "which makes no calls.",

@@ -41,8 +41,8 @@ _JSON = inspect.Parameter(
     default=False,
     annotation=Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")],
 )
-_OF_RUNS = frozenset({"require_all", "workers", "release", "release_date", "quick_verify"})
-"""Options that say how a build is run and released: a plan has no use for them."""
+_OF_RUNS = frozenset({"require_all", "workers", "quick_verify"})
+"""Options that say how a build is run and verified: a plan has no use for them."""
 _WIDTH = 140  # of a table in a file or a pipe
 
 

@@ -43,6 +43,11 @@ def accepting_releases(builds: tuple[str, ...]) -> Iterator[None]:
         _releases.reset(token)
 
 
+def list_accepted() -> tuple[str, ...]:
+    """Return the builds that what is built here may be instead; see `accepting_releases`."""
+    return _releases.get()
+
+
 def run_build(
     config: BuildConfig,
     job: StageJob,
@@ -60,7 +65,7 @@ def run_build(
     """
     listener = PrefectListener(current_listener(), config.dataset)
     environment = open_environment(job)
-    environment.also_published = _releases.get()
+    environment.also_published = list_accepted()
     try:
         make = prepare(environment)
 

@@ -10,8 +10,7 @@ from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.description_changes import Change, list_changes
 from bystander.schemas.rebuild import FieldChange, RebuildPlan, Verdict
 from bystander.storage.build_manifest import get_code_version, list_package_versions
-from bystander.storage.earlier_builds import EarlierBuild, find_earlier_build
-from bystander.storage.part_use import read_journeys
+from bystander.storage.earlier_builds import EarlierBuild, find_earlier_build, read_past_journeys
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.past_rows import PastRows
 from bystander.tasks.stage_description import describe_stages
@@ -56,8 +55,8 @@ def forecast(
         for stage in stages
         if earlier is not None and stage in earlier.fingerprints
     }
-    journeys = read_journeys(environment.store, earlier.dataset, earlier.build) if earlier is not None else []
-    dry = DryRun(environment.over_scratch(), PastRows(environment.store, journeys), changes)
+    journeys, unknown = read_past_journeys(environment.store, earlier) if earlier is not None else ([], [])
+    dry = DryRun(environment.over_scratch(), PastRows(journeys), changes)
     notes = []
     complete, published = True, False
     try:
@@ -72,9 +71,10 @@ def forecast(
         against_because=earlier.because if earlier is not None else "there is no earlier build to compare with",
         stages=dry.forecasts(stages),
     )
-    if earlier is not None and not journeys:
+    if unknown:
         notes.append(
-            f"Which rows {earlier.build} has is not known: the store does not have the results that it was made from."
+            f"Which rows {' and '.join(unknown)} has is not known: the store does not have the results that it was "
+            "made from."
         )
     if any(stage.regrouped for stage in plan.stages):
         notes.append(
@@ -100,7 +100,10 @@ def forecast(
 def _compare_content(
     config: BuildConfig, environment: StageEnvironment, earlier: EarlierBuild | None
 ) -> tuple[FieldChange, ...]:
-    """Return what has changed in what a build's files are made from besides its stages' results."""
+    """Return what has changed in what a build's files are made from besides its stages' results.
+
+    Where something lies is only named where nothing else has changed: then other rows lie there.
+    """
     if earlier is None:
         return ()
     new: dict[str, Any] = {
@@ -115,7 +118,14 @@ def _compare_content(
         "packages": earlier.packages,
         "pack_digest": earlier.pack.digest if earlier.pack is not None else None,
     }
-    return _name_changes(list_changes(old, new))
+    changes = list_changes(old, new)
+    addresses = {name for field, parts in config.ADDRESSES.items() for name in _spell(field, parts)}
+    others = [change for change in changes if change.field not in addresses]
+    return _name_changes(others or changes)
+
+
+def _spell(field: str, parts: Any) -> list[str]:
+    return [f"{field}.{part}" for part in parts] if isinstance(parts, set) else [field]
 
 
 def _name_changes(changes: Sequence[Change]) -> tuple[FieldChange, ...]:

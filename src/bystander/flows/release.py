@@ -12,6 +12,7 @@ from bystander.flows.build_runs import BuildOutcome, Manifest, accepting_release
 from bystander.flows.listeners import current_listener
 from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.errors import BuildError, UserError
+from bystander.schemas.rebuild import RebuildPlan
 from bystander.storage.any_manifest import AnyManifest
 from bystander.storage.build_lock import lock_dataset
 from bystander.storage.build_manifest import MANIFEST_NAME
@@ -23,6 +24,7 @@ from bystander.storage.release_folders import (
     forget_beginning,
     give_up_folder,
     list_refused,
+    name_release,
     write_mark,
 )
 from bystander.storage.releases import Release, move_latest, read_latest
@@ -81,7 +83,7 @@ def release_build(
         settled = (latest.build, *latest.withdrawn) if latest is not None else ()
         name = begin_release(store, config.dataset, day)
         try:
-            with accepting_releases((*settled, *list_refused(store, config.dataset))):
+            with accepting_releases(_list_stand_ins(store, config.dataset, latest)):
                 outcome = run(config.model_copy(update={"build": name}))
         except UserError:  # what a later run goes on with is kept; of a refusal at once nothing is left to go on with
             forget_beginning(store.child(config.dataset, name))
@@ -93,6 +95,34 @@ def release_build(
         _assert_fit(store, outcome, quick, require_all)
         lock.assert_held()
         return _point_to(store, outcome)
+
+
+def foresee_release(
+    config: Config, foresee: Callable[[Config, str | None], RebuildPlan], dated: date | str, against: str | None = None
+) -> RebuildPlan:
+    """Return what a release would reuse and redo, beside the latest release where no other build is named.
+
+    Raises:
+        ConfigError: the configuration names a build, or `dated` is no date.
+        UserError: as the plan of a build.
+    """
+    day = check_release(config, dated)
+    store = open_store(config.store)
+    latest = read_latest(store, config.dataset)
+    with accepting_releases(_list_stand_ins(store, config.dataset, latest)):
+        plan = foresee(config.model_copy(update={"build": name_release(store, config.dataset, day)}), against)
+    note = "Nothing was released yet: the first release is made."
+    if latest is not None and plan.verdict == "nothing_new":
+        note = "No release is made: one of just this is there."
+    elif latest is not None:
+        note = f"The latest release, {latest.build}, is made of something else: another one is made."
+    return plan.model_copy(update={"notes": (*plan.notes, note)})
+
+
+def _list_stand_ins(store: Store, dataset: str, latest: Release | None) -> tuple[str, ...]:
+    """Return the builds that may stand in for a new release, if they are made of just the same."""
+    settled = (latest.build, *latest.withdrawn) if latest is not None else ()
+    return (*settled, *list_refused(store, dataset))
 
 
 def _tell_nothing_new(outcome: BuildOutcome[Manifest], latest: Release) -> ReleaseOutcome[Manifest]:

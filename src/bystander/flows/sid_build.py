@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from bystander.flows.build_runs import BuildOutcome, run_build
+from bystander.flows.build_runs import BuildOutcome, list_accepted, run_build
 from bystander.flows.build_summary import describe_rejects
 from bystander.flows.check_sid import check_opened_sid_engines, check_sid_build, check_sid_settings
 from bystander.flows.dry_run import DryRun
@@ -303,6 +303,7 @@ def foresee_sid_build(config: SidConfig, kind: SidKind, split: str, against: str
     """
     check_sid_settings(config)
     environment = StageEnvironment(StageJob.of_sid(config), keeps_calls=False)
+    environment.also_published = list_accepted()
     try:
         left_out = check_opened_sid_engines(config, environment)
         return SidBuild(config, environment, SilentListener(), left_out, kind, split).foresee(against)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bystander.flows.base_rows import BaseRows
-from bystander.flows.build_runs import BuildOutcome, run_build
+from bystander.flows.build_runs import BuildOutcome, list_accepted, run_build
 from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
 from bystander.flows.check_on_top import check_same_settings
 from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build, check_tpi_settings
@@ -27,7 +27,7 @@ from bystander.schemas.errors import BuildError, InputError, StageContractError
 from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.stage_job import StageJob
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
-from bystander.storage.build_manifest import BuildKind, BuildManifest, Quota
+from bystander.storage.build_manifest import BaseInfo, BuildKind, BuildManifest, Quota
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import read_partition
 from bystander.storage.pinned_builds import pin_builds
@@ -123,10 +123,8 @@ class TpiBuild(ABC, Generic[Config]):
         runs = StageRuns([run for harvest in self.harvests for run in harvest.runs()])
         if not selection.pairs:
             raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
-        base = self.base.describe(set(selection.ids)) if self.base is not None else None
-        content = digest_content(self.config, self.environment, runs, selection.ids, base)
-        if self.base is not None and self.base.is_all_there_is(selection, self.config):
-            content = self.base.manifest.content_digest
+        base = self._describe_base(selection)
+        content = self._digest_content(selection, runs)
         manifest = find_published(self.config, self.environment, content)
         name = manifest.build if manifest is not None else self.config.build_name
         record_part_use(self.environment.store, self.config.dataset, name, runs.runs)
@@ -170,10 +168,17 @@ class TpiBuild(ABC, Generic[Config]):
         selection = build.harvest()
         runs = StageRuns([run for harvest in build.harvests for run in harvest.runs()])
         if dry.runs_nothing:
-            base = build.base.describe(set(selection.ids)) if build.base is not None else None
-            content = digest_content(self.config, environment, runs, selection.ids, base)
-            return find_published(self.config, self.environment, content) is not None
+            return find_published(self.config, self.environment, build._digest_content(selection, runs)) is not None
         return False
+
+    def _describe_base(self, selection: Selection) -> BaseInfo | None:
+        return self.base.describe(set(selection.ids)) if self.base is not None else None
+
+    def _digest_content(self, selection: Selection, runs: StageRuns) -> str:
+        """Return the digest of what is to be published: that of the base, where it has all of it."""
+        if self.base is not None and self.base.is_all_there_is(selection, self.config):
+            return self.base.manifest.content_digest
+        return digest_content(self.config, self.environment, runs, selection.ids, self._describe_base(selection))
 
     def _adopt_queries(self, other: TpiBuild[Config]) -> None:
         self.queries.journeys = [*other.queries.journeys]
@@ -280,6 +285,7 @@ def foresee_tpi_build(
     config = pin_builds(config)
     check_tpi_settings(config)
     environment = StageEnvironment(StageJob.of(config), keeps_calls=False)
+    environment.also_published = list_accepted()
     try:
         check_same_settings(config, environment)
         return make(config, environment, SilentListener()).foresee(against)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -19,6 +20,8 @@ class BuildConfig(Params):
         {"build", "store", "workers", "runner", "partitions_at_engine", "partition_rows", "report_rows"}
     )
     """Fields that decide no row."""
+    ADDRESSES: ClassVar[Mapping[str, Any]] = {}
+    """Fields that say where something lies that is digested by itself, in the form of pydantic's `exclude`."""
 
     profile: str = "custom"
     dataset: DatasetName
@@ -46,15 +49,20 @@ class BuildConfig(Params):
         return build
 
     def content_digest(self) -> str:
-        """Return a digest of what decides the rows."""
+        """Return a digest of what decides the rows, besides the content of what lies at `ADDRESSES`.
+
+        However the address of the same content is spelt, the digest is the same.
+        """
+        return self._digest(self.ADDRESSES)
+
+    def _digest(self, left_out: Mapping[str, Any]) -> str:
         engines = {
             role: engine and engine.model_dump(mode="json", exclude=engine.SPEED_ONLY)
             for role in type(self.engines).model_fields
             for engine in [getattr(self.engines, role)]
         }
-        return digest_json(
-            [self.model_dump(mode="json", exclude={*self.SPEED_ONLY, *self.idle_fields, "engines"}), engines]
-        )
+        idle = dict.fromkeys((*self.SPEED_ONLY, *self.idle_fields, "engines"), True)
+        return digest_json([self.model_dump(mode="json", exclude={**left_out, **idle}), engines])
 
     @property
     def idle_fields(self) -> frozenset[str]:
@@ -63,4 +71,4 @@ class BuildConfig(Params):
 
     @property
     def build_name(self) -> str:
-        return self.build or f"build-{self.content_digest()[:12]}"
+        return self.build or f"build-{self._digest({})[:12]}"

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError, field_validator
@@ -22,6 +22,9 @@ from bystander.schemas.tpi_params import TpiBenchTargets, TpiStages, TpiTargets
 
 BENCH_SECTION = "bench"
 """Section of a profile or configuration file whose fields hold for benches only."""
+
+IDLE_WHERE_ROWS_REPEAT = frozenset({"targets", "wave_surplus", "max_waves"})
+"""Fields that have no say where a build has just the rows of another."""
 
 _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
@@ -60,6 +63,14 @@ class TpiConfig(BuildConfig):
     `partition_rows`, `workers` and the `SPEED_ONLY` fields of engines change its speed only, never a row.
     """
 
+    ADDRESSES: ClassVar[Mapping[str, Any]] = {
+        "queries": {"path"},
+        "disjoint_from": True,
+        "on_top_of": {"build"},
+        "taxonomy": True,
+        "pack": True,
+    }
+
     dataset: DatasetName = "tpi"
     queries: QuerySource = QuerySource()
     disjoint_from: tuple[str, ...] = ()
@@ -82,7 +93,7 @@ class TpiConfig(BuildConfig):
 
     @property
     def idle_fields(self) -> frozenset[str]:
-        return frozenset({"targets", "wave_surplus", "max_waves"} if self.repeats_rows else ())
+        return IDLE_WHERE_ROWS_REPEAT if self.repeats_rows else frozenset()
 
 
 class TpiTrainConfig(TpiConfig):

@@ -72,7 +72,7 @@ class StageForecast(_Frozen):
         """Why, a phrase each; none where all is reused."""
         if self.rows and not self.made:
             return ()
-        reasons = [cause.sentence for cause in self.causes] if self.redone or not self.rows else []
+        reasons = [cause.sentence for cause in self.causes] if self.redone or self.new or not self.rows else []
         by_stage: dict[str, list[str]] = {}
         for column, stage in self.follows.items():
             by_stage.setdefault(stage, []).append(column)

@@ -88,6 +88,7 @@ class SidConfig(BuildConfig):
     """
 
     SPEED_ONLY: ClassVar[frozenset[str]] = BuildConfig.SPEED_ONLY | {"partition_recordings"}
+    ADDRESSES: ClassVar[Mapping[str, Any]] = {"recordings": {"path", "transcripts"}, "prompts": True}
 
     dataset: DatasetName = "sid"
     recordings: RecordingSource = RecordingSource()

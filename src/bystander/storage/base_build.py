@@ -24,7 +24,7 @@ def open_base(address: str) -> tuple[Store, BuildManifest]:
         folder = open_build(address)
         return folder, read_manifest(folder)
     except (BuildError, StorageError) as exc:
-        raise ConfigError(f"on_top_of {address}: {exc}") from exc
+        raise ConfigError(f"--same-rows-as/--grow (on_top_of) {address}: {exc}") from exc
 
 
 def assert_whole(folder: Store, manifest: BuildManifest, store: Store) -> None:

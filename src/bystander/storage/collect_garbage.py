@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bystander.schemas.errors import InputError
-from bystander.storage.build_lock import LOCKS_FOLDER, find_stale_locks, lock_store
+from bystander.storage.build_lock import LOCKS_FOLDER, find_stale_locks, list_running_builds, lock_store
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.clean_cache import (
     CacheContent,
@@ -39,6 +39,8 @@ class Garbage:
     """Lock files of builds that are not there, or go."""
     calls: bool
     """Whether the call cache goes too."""
+    running: tuple[str, ...] = ()
+    """Builds that processes make now. Which parts they use is not known yet, so none goes."""
 
     @property
     def builds(self) -> list[Verdict]:
@@ -48,7 +50,7 @@ class Garbage:
     @property
     def parts_are_known(self) -> bool:
         """Whether it is known of every kept build which parts it uses; else all parts stay."""
-        return self.cache is not None and not self.cache.unrecorded
+        return self.cache is not None and not self.cache.unrecorded and not self.running
 
     @property
     def parts_bytes(self) -> int:
@@ -97,7 +99,7 @@ def find_garbage(store: Store, rules: KeepRules = KEEP_ALL, calls: bool = False)
     going = {verdict.build.name for verdict in verdicts if verdict.goes}
     cache = inspect_cache(store, going) if has_cache(store) else None
     staying = {verdict.build.name for verdict in verdicts if not verdict.goes}
-    return Garbage(verdicts, cache, find_stale_locks(store, staying), calls)
+    return Garbage(verdicts, cache, find_stale_locks(store, staying), calls, tuple(sorted(list_running_builds(store))))
 
 
 def collect_garbage(store: Store, rules: KeepRules = KEEP_ALL, calls: bool = False) -> Garbage:

@@ -7,15 +7,23 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bystander.schemas.errors import BuildError, MissingFileError, StorageError
+from bystander.schemas.errors import BuildError, MissingFileError, StorageError, UserError
 from bystander.storage.build_manifest import MANIFEST_NAME
-from bystander.storage.filesystem import Store
+from bystander.storage.filesystem import Store, open_store
+from bystander.storage.part_use import RecordedJourney, read_journeys
 from bystander.storage.releases import LATEST, open_build, read_latest
 
 
 class _Pack(BaseModel):
     name: str
     digest: str
+
+
+class _Base(BaseModel):
+    uri: str
+    dataset: str
+    build: str
+    rows_digest: str
 
 
 class EarlierBuild(BaseModel):
@@ -32,6 +40,8 @@ class EarlierBuild(BaseModel):
     packages: dict[str, str] = Field(default_factory=dict)
     fingerprints: dict[str, dict[str, Any]] = Field(default_factory=dict)
     pack: _Pack | None = None
+    on_top_of: _Base | None = None
+    """The build that it stands on, if any."""
     because: str = ""
     """Why it was chosen, as a phrase."""
 
@@ -87,6 +97,50 @@ def read_earlier(folder: Store) -> EarlierBuild:
         raise BuildError(f"{where}: is missing, so this is not a finished build") from exc
     except ValidationError as exc:
         raise BuildError(f"{where}: is not a build manifest of this version") from exc
+
+
+def read_past_journeys(store: Store, earlier: EarlierBuild) -> tuple[list[tuple[Store, RecordedJourney]], list[str]]:
+    """Return the journeys of a build and of those that it stands on, the furthest down first, and whose are not known.
+
+    A build that stands on another has recorded only what it made itself. The other is looked for by its address, and
+    in the same store, where a store was moved.
+
+    Args:
+        store: where the build lies.
+        earlier: the build.
+
+    Returns:
+        The journeys, each with the store that its parts lie in; the names of builds of which none are recorded.
+    """
+    found: list[tuple[Store, RecordedJourney]] = []
+    unknown: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    while (name := (earlier.dataset, earlier.build)) not in seen:
+        seen.add(name)
+        own = [(store, journey) for journey in read_journeys(store, *name)]
+        found = own + found
+        if not own:
+            unknown.append(earlier.build)
+        base = earlier.on_top_of
+        if base is None:
+            break
+        read = _read_base(store, base)
+        if read is None:
+            unknown.append(base.build)
+            break
+        store, earlier = read
+    return found, unknown
+
+
+def _read_base(store: Store, base: _Base) -> tuple[Store, EarlierBuild] | None:
+    root = base.uri.rstrip("/").removesuffix(f"/{base.dataset}/{base.build}")
+    for place in (root, store):
+        try:
+            there = open_store(place) if isinstance(place, str) else place
+            return there, read_earlier(there.child(base.dataset, base.build))
+        except (UserError, StorageError):
+            continue
+    return None
 
 
 def _read_release(store: Store, dataset: str, kind: str) -> EarlierBuild | None:

@@ -99,18 +99,26 @@ def begin_release(store: Store, dataset: str, dated: date) -> str:
     an end, of this date, is gone on with.
     """
     latest = read_latest(store, dataset)
+    if latest is not None and order_builds(latest.build)[0] == dated.isoformat():
+        mark = read_mark(store.child(dataset, latest.build))
+        if mark is None or mark.state != "released":  # a run was killed just after it had moved the pointer
+            write_mark(store.child(dataset, latest.build), "released")
+    name = name_release(store, dataset, dated)
+    if read_mark(store.child(dataset, name)) is None:
+        write_mark(store.child(dataset, name), "begun")
+    return name
+
+
+def name_release(store: Store, dataset: str, dated: date) -> str:
+    """Return the name that a release begun now would have; see `begin_release`. Nothing is written."""
+    latest = read_latest(store, dataset)
     for number in itertools.count(1):
         name = dated.isoformat() + (f".{number}" if number > 1 else "")
+        if latest is not None and latest.build == name:
+            continue
         folder = store.child(dataset, name)
         mark = read_mark(folder)
-        if latest is not None and latest.build == name:
-            if mark is None or mark.state != "released":  # a run was killed just after it had moved the pointer
-                write_mark(folder, "released")
-            continue
-        if mark is not None and mark.state == "begun":
-            return name
-        if mark is None and not folder.list():
-            write_mark(folder, "begun")
+        if (mark is not None and mark.state == "begun") or (mark is None and not folder.list()):
             return name
     raise AssertionError("unreachable")
 

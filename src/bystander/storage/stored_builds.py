@@ -40,7 +40,7 @@ class StoredBuild:
     foreign: tuple[str, ...] = ()
     """Other files."""
     mentions: frozenset[str] = frozenset()
-    """Every text in its manifest that may be the address of a build."""
+    """Every text in its manifest that may be the address of a build, but that of one whose rows it has all itself."""
     mark: ReleaseState | None = None
     """What its `release.json` says."""
 
@@ -105,7 +105,7 @@ def _inspect(store: Store, dataset: str, build: str, running: AbstractSet[str], 
         condition,
         {path: size for path, size in listed.items() if path in own} | left,
         tuple(path for path in listed if path not in own),
-        frozenset(_list_texts(manifest)) if manifest is not None else frozenset(),
+        frozenset(_list_texts(_leave_out_grown(manifest))) if manifest is not None else frozenset(),
         mark.state if mark is not None else None,
     )
 
@@ -127,6 +127,15 @@ def _read_json(store: Store, path: str) -> dict[str, Any]:
     except (MissingFileError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _leave_out_grown(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return a manifest without the address of the build that it was grown from: it has all rows of that one."""
+    base, config = manifest.get("on_top_of"), manifest.get("config")
+    if not isinstance(base, Mapping) or base.get("rows") != "first":
+        return manifest
+    left = {**config, "on_top_of": None} if isinstance(config, Mapping) else config
+    return {**manifest, "on_top_of": None, "config": left}
 
 
 def _list_texts(value: Any) -> Iterator[str]:

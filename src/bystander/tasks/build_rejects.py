@@ -60,10 +60,13 @@ class StageRuns:
         )
 
     def digest(self) -> str:
-        """Return a digest of all results, wherever their partitions were cut."""
-        return digest_json(
-            sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in self.runs)
-        )
+        """Return a digest of all results, wherever their partitions were cut, and of the rows that they started with.
+
+        Those have columns that no stage reads, such as the name of the file that a request came from.
+        """
+        bases = sorted(before.base.sha256 for before, _ in self.runs if not before.layers)
+        results = sorted([result.stage, result.kept.sha256, result.rejected.sha256] for _, result in self.runs)
+        return digest_json([bases, results])
 
     def rejects(self, stage: str, store: Store) -> Iterator[pa.Table]:
         """Yield the rejected rows of a stage, a partition at a time."""

@@ -17,6 +17,7 @@ from bystander.schemas.build_differences import (
     RowChange,
     RowDifference,
 )
+from bystander.schemas.config import IDLE_WHERE_ROWS_REPEAT
 from bystander.schemas.description_changes import Change, list_changes
 from bystander.schemas.errors import BuildError
 from bystander.schemas.sid import SID_FINAL
@@ -146,8 +147,9 @@ class _Comparison:
 
 def compare_manifests(before: ManifestBase, after: ManifestBase) -> dict[str, tuple[Change, ...]]:
     """Return what differs between two manifests, by section; sections in which nothing does are left out."""
+    idle = IDLE_WHERE_ROWS_REPEAT if any(map(_repeats_rows, (before, after))) else frozenset()
     sections = {
-        "configuration": list_changes(_config_of(before), _config_of(after)),
+        "configuration": list_changes(_config_of(before, idle), _config_of(after, idle)),
         "code": list_changes({"bystander": before.code_version}, {"bystander": after.code_version}),
         "packages": list_changes(before.packages, after.packages),
         "pack": list_changes(_dump(before, "pack", "prompts"), _dump(after, "pack", "prompts")),
@@ -161,8 +163,12 @@ def compare_manifests(before: ManifestBase, after: ManifestBase) -> dict[str, tu
     return {name: changes for name, changes in sections.items() if changes}
 
 
-def _config_of(manifest: ManifestBase) -> dict[str, Any]:
-    return {name: value for name, value in manifest.config.items() if name not in _BESIDE_THE_POINT}
+def _config_of(manifest: ManifestBase, idle: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in manifest.config.items() if name not in _BESIDE_THE_POINT | idle}
+
+
+def _repeats_rows(manifest: ManifestBase) -> bool:
+    return isinstance(manifest, BuildManifest) and manifest.on_top_of is not None and manifest.on_top_of.rows == "only"
 
 
 def _dump(manifest: ManifestBase, *names: str) -> Mapping[str, Any]:

@@ -61,10 +61,12 @@ class PastStage:
 
 
 class PastRows:
-    """The rows of a finished build, stage by stage, read when they are asked for."""
+    """The rows of a finished build, stage by stage, read when they are asked for.
 
-    def __init__(self, store: Store, journeys: Sequence[RecordedJourney]) -> None:
-        self._store = store
+    `journeys` each come with the store that their parts lie in; of a row that is on two, the later one holds.
+    """
+
+    def __init__(self, journeys: Sequence[tuple[Store, RecordedJourney]]) -> None:
         self._journeys = journeys
         self._stages: dict[str, PastStage] = {}
 
@@ -77,14 +79,17 @@ class PastRows:
     def _read(self, stage: Stage) -> PastStage:
         past = PastStage()
         key = find_key(stage)
-        taken = [journey for journey in self._journeys if stage.name in journey.stages]
-        found = self._store.map(lambda journey: self._find_run(journey, stage.name), taken)
+        taken = [journey for journey in self._journeys if stage.name in journey[1].stages]
+        if not key or not taken:
+            return past
+        at_once = taken[0][0].map  # as many as a store bears
+        found = at_once(lambda journey: self._find_run(*journey, stage.name), taken)
         runs = [run for run in found if run is not None]
-        if not key or not runs:
+        if not runs:
             return past
         try:
-            written = self._list_written(stage, [result for _, result in runs])
-            read = self._store.map(lambda run: self._read_run(stage, key, written, *run), runs)
+            written = self._list_written(stage, [(store, result) for store, _, result in runs])
+            read = at_once(lambda run: self._read_run(stage, key, written, *run), runs)
             past.values = pa.concat_tables([values for *_, values in read])
         except (CorruptPartError, pa.ArrowException, KeyError):
             return PastStage()  # its parts are gone, or of another time
@@ -96,34 +101,42 @@ class PastRows:
             start += len(values)
         return past
 
-    def _find_run(self, journey: RecordedJourney, stage: str) -> tuple[Partition, StageResult] | None:
+    def _find_run(
+        self, store: Store, journey: RecordedJourney, stage: str
+    ) -> tuple[Store, Partition, StageResult] | None:
         """Return the partition that a stage read on a journey, and its result; None where a part of it is gone."""
         before = Partition(journey.base)
         for name, fingerprint in journey.steps:
-            result = find_result(self._store, name, fingerprint)
+            result = find_result(store, name, fingerprint)
             if result is None:
                 return None
             if name == stage:
-                return before, result
+                return store, before, result
             before = before.extend(result.kept)
         return None
 
-    def _list_written(self, stage: Stage, results: Sequence[StageResult]) -> list[str]:
+    def _list_written(self, stage: Stage, results: Sequence[tuple[Store, StageResult]]) -> list[str]:
         """Return the columns without audio that a stage writes, or has written anew in one partition or another."""
         given = {name for name in stage.writes.names if name not in stage.reads.names}
-        for result in results:
-            given.update(read_layer_header(self._store, result.kept)[2])
+        for store, result in results:
+            given.update(read_layer_header(store, result.kept)[2])
         return [column.name for column in stage.writes if column.name in given and is_light(column)]
 
     def _read_run(
-        self, stage: Stage, key: Sequence[str], written: Sequence[str], before: Partition, result: StageResult
+        self,
+        stage: Stage,
+        key: Sequence[str],
+        written: Sequence[str],
+        store: Store,
+        before: Partition,
+        result: StageResult,
     ) -> tuple[list[Key], list[object], list[int], pa.Table]:
         """Return the names of the rows read, their groups, which were kept, and what those have then."""
         wanted = [*key, *(["scenario"] if "scenario" in stage.reads.names and "scenario" not in key else [])]
-        rows = read_partition_columns(self._store, before, wanted)
+        rows = read_partition_columns(store, before, wanted)
         groups = rows["scenario"].to_pylist() if "scenario" in wanted else [None] * len(rows)
-        _, kept, _ = read_layer_header(self._store, result.kept)
-        values = read_partition_columns(self._store, before.extend(result.kept), written)
+        _, kept, _ = read_layer_header(store, result.kept)
+        values = read_partition_columns(store, before.extend(result.kept), written)
         schema = pa.schema([stage.writes.field(name) for name in written])
         return list_keys(rows, key), groups, kept, values.cast(schema)
 
