@@ -107,7 +107,7 @@ def fail(run: Run, *arguments: object) -> str:
             "pack 'no/such': neither a built-in pack (household, reference, strict_primary) nor a folder",
         ),
         (["--set", "targets.labels={urgent: 3}"], "pack 'reference' has no class urgent; it has actionable, ignorable"),
-        (["--set", "targets.labels={actionable: 0}"], "targets: Value error, labels: one count must be above 0"),
+        (["--set", "targets.labels={actionable: 0}"], "targets: labels: one count must be above 0"),
         (
             ["--set", "stages.label_actionability.thresholds={urgent: 0.6}"],
             "stages.label_actionability.thresholds: pack 'reference' has no class urgent; it has actionable, "

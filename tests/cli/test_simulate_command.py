@@ -39,7 +39,7 @@ def test_serves_until_it_is_stopped(tmp_path: Path) -> None:
         output, complaints = process.communicate(timeout=60)
     assert (output, complaints) == ("stopped after 1 answers, 50.0% busy in between\n", "")
     assert process.returncode == 0
-    assert load_pack(str(tmp_path / "pack")).name == "reference"
+    assert load_pack(str(tmp_path / "pack")).name == "reference_simulated"
 
 
 def test_port_that_is_taken_is_named() -> None:

@@ -159,7 +159,7 @@ class TestLabelActionability:
     @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0.05, 0.95))
     def test_scores_are_a_distribution_whose_mode_is_the_label(self, scores, threshold):
         shifted = {f"c{i}": shift_probability(score, threshold) for i, score in enumerate(scores)}
-        weighed = label_actionability._weigh_against_others(shifted, "last")
+        weighed = label_actionability.weigh_against_others(shifted, "last")
         assert sum(weighed.values()) == pytest.approx(1)
         best = max(shifted, key=shifted.get)
         assert weighed[best if shifted[best] >= 0.5 else "last"] == pytest.approx(max(weighed.values()))
