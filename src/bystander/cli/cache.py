@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bystander.cli.tables import format_mb
 from bystander.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,20 +33,20 @@ def show_cache(store: _Store) -> None:
         table.add_column(column, justify="left" if column == "parts" else "right", no_wrap=True)
     for name in sorted({*content.used, *content.unused}):
         used, unused = content.used.get(name, Amount()), content.unused.get(name, Amount())
-        table.add_row(name, f"{used.count:,}", _format_mb(used.bytes), f"{unused.count:,}", _format_mb(unused.bytes))
+        table.add_row(name, f"{used.count:,}", format_mb(used.bytes), f"{unused.count:,}", format_mb(unused.bytes))
     if content.leftovers.count:
-        table.add_row("leftovers", "", "", f"{content.leftovers.count:,}", _format_mb(content.leftovers.bytes))
+        table.add_row("leftovers", "", "", f"{content.leftovers.count:,}", format_mb(content.leftovers.bytes))
     console = Console(soft_wrap=True, highlight=False)
     console.print(table)
     builds = ", ".join("/".join(build) for build in content.builds) or "none"
     console.print(f"Finished builds: {builds}.", markup=False)
     if content.unrecorded:
         console.print(f"Not known what they use: {', '.join(content.unrecorded)}; run them again.", markup=False)
-    console.print(f"Parts: {_format_mb(content.parts_bytes)} MB, {_format_mb(content.unused_bytes)} MB unused.")
+    console.print(f"Parts: {format_mb(content.parts_bytes)} MB, {format_mb(content.unused_bytes)} MB unused.")
     if content.calls is None:
         console.print("Calls: none kept.")
     else:
-        console.print(f"Calls: {content.calls.count:,}, {_format_mb(content.calls.bytes)} MB, {content.calls_path}.")
+        console.print(f"Calls: {content.calls.count:,}, {format_mb(content.calls.bytes)} MB, {content.calls_path}.")
 
 
 @app.command("clean")
@@ -90,17 +91,13 @@ def clean_cache(
     if not yes:
         _ask(store, cleaning, cleaning.measure(cleaner.inspect_cache(opened)))
     freed = cleaner.clean_cache(opened, cleaning)
-    typer.echo(f"{store}: {_format_mb(freed)} MB freed.")
+    typer.echo(f"{store}: {format_mb(freed)} MB freed.")
 
 
 def _ask(store: str, cleaning: Cleaning, size: int) -> None:
     asked = {"all parts": cleaning.all_parts, "unused parts": cleaning.unused_parts, "all calls": cleaning.calls}
     question = f"{store}: remove {' and '.join(what for what, is_asked in asked.items() if is_asked)}, "
-    question += f"{_format_mb(size)} MB"
+    question += f"{format_mb(size)} MB"
     if not sys.stdin.isatty():
         raise InputError(f"{question}? Nobody can be asked here; say --yes")
     typer.confirm(f"{question}?", abort=True)
-
-
-def _format_mb(size: int) -> str:
-    return f"{size / 1e6:,.1f}"

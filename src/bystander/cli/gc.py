@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bystander.cli.tables import format_mb
 from bystander.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,15 +58,15 @@ def gc(
         typer.echo(f"{store}: nothing to remove.")
         return
     if not apply:
-        typer.echo(f"{store}: {_format_mb(garbage.bytes)} MB would be freed; --apply removes it.")
+        typer.echo(f"{store}: {format_mb(garbage.bytes)} MB would be freed; --apply removes it.")
         return
     if not yes:
-        question = f"{store}: remove this, {_format_mb(garbage.bytes)} MB"
+        question = f"{store}: remove this, {format_mb(garbage.bytes)} MB"
         if not sys.stdin.isatty():
             raise InputError(f"{question}? Nobody can be asked here; say --yes")
         typer.confirm(f"{question}?", abort=True)
     freed = collect_garbage(opened, rules, calls).bytes
-    typer.echo(f"{store}: {_format_mb(freed)} MB freed.")
+    typer.echo(f"{store}: {format_mb(freed)} MB freed.")
 
 
 def _print(garbage: Garbage, store: str) -> None:
@@ -78,7 +79,7 @@ def _print(garbage: Garbage, store: str) -> None:
         for column in ("kind", "what", "number", "MB", "why"):
             table.add_column(column, justify="right" if column in ("number", "MB") else "left")
         for kind, what, number, size, why in _list_rows(garbage):
-            table.add_row(kind, what, f"{number:,}", _format_mb(size), why)
+            table.add_row(kind, what, f"{number:,}", format_mb(size), why)
         console.print(table, markup=False)
     kept = [verdict for verdict in garbage.verdicts if not verdict.goes]
     if kept:
@@ -86,7 +87,7 @@ def _print(garbage: Garbage, store: str) -> None:
         for column in ("build", "MB", "why"):
             table.add_column(column, justify="right" if column == "MB" else "left")
         for verdict in kept:
-            table.add_row(verdict.build.name, _format_mb(verdict.build.bytes), verdict.why)
+            table.add_row(verdict.build.name, format_mb(verdict.build.bytes), verdict.why)
         console.print(table, markup=False)
     for verdict in garbage.builds:
         if verdict.build.foreign:
@@ -125,7 +126,3 @@ def _list_rows(garbage: Garbage) -> list[tuple[str, str, int, int, str]]:
         calls = garbage.cache.calls
         rows.append(("calls", str(garbage.cache.calls_path), calls.count, calls.bytes, "--calls"))
     return rows
-
-
-def _format_mb(size: int) -> str:
-    return f"{size / 1e6:,.1f}"

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bystander.cli.tables import open_console
+
 if TYPE_CHECKING:
     from rich.console import Console
 
     from bystander.schemas.pack_diff import PackDiff, RowPair
 
-_WIDTH = 120  # of tables in a file or a pipe
 _PAGE_NAME = "pack_diff.html"
 
 
@@ -46,15 +47,12 @@ def pack_diff(
 
 
 def _show(found: PackDiff) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from bystander.pages.pack_diff import list_tables, name_least_alike
 
-    console = Console(soft_wrap=True, highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
+    console = open_console()
     for letter, side in (("A", found.a), ("B", found.b)):
         pack = f"pack {side.pack} {side.pack_digest[:8]} ({', '.join(side.classes)})"
         console.print(f"{letter}: {side.address}, {pack}, seed {side.seed}", markup=False)

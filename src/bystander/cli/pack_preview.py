@@ -8,13 +8,13 @@ import typer
 
 from bystander.cli.build_options import Config, Set
 from bystander.cli.overrides import gather_overrides
+from bystander.cli.tables import open_console
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from bystander.schemas.pack_preview import PackPreview, RenderedPrompt, RowAnswer, SampleRow
 
-_WIDTH = 120  # of tables in a file or a pipe
 _PAGE_NAME = "pack_preview.html"
 
 
@@ -92,14 +92,11 @@ def pack_preview(
 
 def _show(preview: PackPreview, in_full: bool) -> None:
     """Print the preview; the text of prompts for all rows if `in_full`, else for the first."""
-    from rich.console import Console
     from rich.table import Table
 
     from bystander.pages.pack_preview import group_prompts, join_answers, show_range
 
-    console = Console(soft_wrap=True, highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
+    console = open_console()
     console.print(f"Pack {preview.pack}, {preview.digest[:12]}: {preview.description}", markup=False)
     console.print(f"Rows: {preview.rows_from}.\n", markup=False)
     groups = group_prompts(preview)

@@ -10,6 +10,7 @@ import typer
 from bystander.cli.build_options import Config, Set
 from bystander.cli.overrides import gather_overrides
 from bystander.cli.plan_rebuild import app as rebuild_app
+from bystander.cli.tables import open_console
 from bystander.schemas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -102,7 +103,6 @@ def _refuse_options(context: typer.Context) -> None:
 
 
 _ROLES = ("writer", "judge", "speech", "recogniser")
-_WIDTH = 120  # of tables in a file or a pipe
 
 
 def _parse_numbers(texts: Sequence[str], option: str, names: Sequence[str], whole: bool = False) -> dict[str, float]:
@@ -126,12 +126,9 @@ def _parse_numbers(texts: Sequence[str], option: str, names: Sequence[str], whol
 
 
 def _show(report: PlanReport) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(soft_wrap=True, highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
+    console = open_console()
 
     def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table = Table(title=title, title_justify="left")

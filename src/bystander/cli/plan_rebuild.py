@@ -11,6 +11,7 @@ import typer
 from bystander.cli.build_options import Foresee, planning
 from bystander.cli.build_sid import make_sid_command
 from bystander.cli.build_tpi import build_tpi_bench, build_tpi_train
+from bystander.cli.tables import open_console
 
 if TYPE_CHECKING:
     from bystander.schemas.rebuild import RebuildPlan
@@ -82,12 +83,9 @@ for _name, _build in (
 
 
 def _show(plan: RebuildPlan) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(soft_wrap=True, highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
+    console = open_console(_WIDTH)
     console.print(plan.headline, markup=False)
     table = Table()
     for name in ("stage", "reused", "regrouped", "redone", "new", "why"):

@@ -66,10 +66,9 @@ class LoadedPack:
             PackError: the pack has no such task, a variable is missing, or the template fails.
         """
         entry = self._entry(task)
-        known = {**variables, EXAMPLES: [example.model_dump(mode="json") for example in entry.examples]}
-        if missing := sorted(set(entry.variables) - set(known)):
+        if missing := sorted(set(entry.variables) - {*variables, EXAMPLES}):
             raise PackError(f"pack {self.name}: task {task}: no value for {', '.join(missing)}")
-        given = {key: known[key] for key in entry.variables}
+        given = entry.fill(variables)
         return render_messages(self._templates[task], given, f"pack {self.name}: {entry.template}")
 
     def reply_schema(self, task: str) -> Mapping[str, Any] | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from bystander.schemas.packs import PackClass, ReplyExample
-from bystander.schemas.text_tasks import JUDGE_TASKS, TASKS
+from bystander.schemas.text_tasks import PACK_TASKS
 
-PROMPT_VARIABLES: dict[str, frozenset[str]] = {task.name: task.variables for task in (*TASKS, *JUDGE_TASKS)}
+PROMPT_VARIABLES: dict[str, frozenset[str]] = {name: task.variables for name, task in PACK_TASKS.items()}
 """Variables that a template of a task may use, by task.
 
 Stages pass some of them as objects: `scenario` has `key`, `category`, `definition`, `examples` (each with `primary`,
@@ -40,6 +41,15 @@ class TaskManifest(_Frozen):
     reply_schema: dict[str, Any] | None = None
     answers: tuple[str, str] | None = None
     examples: tuple[ReplyExample, ...] = ()
+
+    def fill(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the template's variables with their values, of which the task's examples are its own.
+
+        Raises:
+            KeyError: the name of a variable that is not given.
+        """
+        known = {**given, EXAMPLES: [example.model_dump(mode="json") for example in self.examples]}
+        return {name: known[name] for name in self.variables}
 
 
 class PackManifest(_Frozen):

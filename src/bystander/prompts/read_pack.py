@@ -24,11 +24,10 @@ from bystander.prompts.render import try_compile
 from bystander.prompts.reply_schemas import find_answers_fault, find_reply_faults, find_schema_faults
 from bystander.schemas.errors import PackError
 from bystander.schemas.packs import PackClass
-from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, TASKS, TWO_OPTION_TASKS
+from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_KIND, PACK_TASKS, TASKS, TWO_OPTION_TASKS
 
 Path = tuple[str | int, ...]
 _LEAST_CLASSES = 2
-_TASKS = {task.name: task for task in (*TASKS, *JUDGE_TASKS)}
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -142,9 +141,9 @@ def _check_task_names(parts: PackParts) -> None:
     named = parts.yaml.data.get("tasks")
     if not isinstance(named, dict):
         return
-    for task in sorted(set(named) - set(_TASKS)):
+    for task in sorted(set(named) - set(PACK_TASKS)):
         line = parts.yaml.find_line(("tasks", task))
-        parts.add(("tasks",), f"unknown {task}; known are {', '.join(_TASKS)}", line=line)
+        parts.add(("tasks",), f"unknown {task}; known are {', '.join(PACK_TASKS)}", line=line)
         parts.tasks.pop(task, None)
     has_kinds = any(item.kinds for item in parts.classes.values())
     needed = {task.name for task in TASKS} - (set() if has_kinds else {LABEL_KIND.name})
@@ -159,7 +158,7 @@ def _check_task_names(parts: PackParts) -> None:
 
 
 def _check_task(name: str, found: FoundPack, parts: PackParts) -> None:
-    task, entry, here = _TASKS[name], parts.tasks[name], ("tasks", name)
+    task, entry, here = PACK_TASKS[name], parts.tasks[name], ("tasks", name)
     schema_faults = find_schema_faults(entry.reply_schema, task)
     for path, message in schema_faults:
         parts.add((*here, "reply_schema", *path), message)

@@ -5,6 +5,7 @@ A prompt pack has one template a task. Engines that do not read prompts (the pla
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -86,9 +87,36 @@ TASKS: tuple[TextTask, ...] = (
 CONDUCT = "conduct"
 """Variable of a request that no template sees: what the class asks of a reply, as `packs.ReplyConduct` encodes it."""
 
+PACK_TASKS: Mapping[str, TextTask] = {task.name: task for task in (*TASKS, *JUDGE_TASKS)}
+"""All tasks that a prompt pack may have, by name."""
+
 YES, NO = "Yes", "No"
 TWO_OPTION_TASKS: frozenset[str] = frozenset({CHECK_REALISM.name, LABEL_CLASS.name})
 """Tasks with two options, the one that says so first: Yes and No, or the pair of `answers` that the pack names."""
+
+AMBIGUITY_GRADES = ("1", "2", "3", "4", "5")
+"""Options of `SCORE_AMBIGUITY`."""
+
+
+def list_kind_letters(kinds: int) -> tuple[str, ...]:
+    """Return the options of `LABEL_KIND` for a class with so many kinds, in their order."""
+    return tuple(string.ascii_uppercase[:kinds])
+
+
+def list_options(task: str, answers: tuple[str, str], kinds: int) -> tuple[str, ...]:
+    """Return what is chosen from in a task of a pack; empty where the task writes.
+
+    Args:
+        task: its name.
+        answers: the pack's options of a task of `TWO_OPTION_TASKS`.
+        kinds: how many kinds the class has that is asked about.
+    """
+    if task in TWO_OPTION_TASKS:
+        return answers
+    if task == LABEL_KIND.name:
+        return list_kind_letters(kinds)
+    return AMBIGUITY_GRADES if task == SCORE_AMBIGUITY.name else ()
+
 
 JUDGE_OPEN_ANSWER = TextTask("judge_open_answer", frozenset({"request", "answer"}), ("rationale",), (1, 5))
 """One user, one answer, no reference: `score` 1 to 5, how well the answer serves the request."""

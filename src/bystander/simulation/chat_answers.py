@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bystander.schemas.engines import TextReply, TextRequest
+from bystander.schemas.text_tasks import list_kind_letters
 from bystander.simulation.marked_pack import read_mark
 from bystander.tasks.engines.fake_text import FakeTextEngine
 
@@ -81,7 +81,7 @@ def _find_options(mark: Mapping[str, Any], schema: Mapping[str, Any] | None) -> 
     if asked:
         return tuple(asked)
     if "kinds" in mark:
-        return tuple(string.ascii_uppercase[: int(mark["kinds"])])
+        return list_kind_letters(int(mark["kinds"]))
     return tuple(mark.get("options", ()))
 
 

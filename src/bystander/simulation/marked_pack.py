@@ -16,7 +16,14 @@ import yaml
 from bystander.prompts.find_packs import MANIFEST_NAME, list_built_in_packs
 from bystander.prompts.load import LoadedPack, load_pack
 from bystander.prompts.manifest import EXAMPLES, PROMPT_VARIABLES
-from bystander.schemas.text_tasks import CONDUCT, LABEL_CLASS, LABEL_KIND, SCORE_AMBIGUITY, TWO_OPTION_TASKS
+from bystander.schemas.text_tasks import (
+    AMBIGUITY_GRADES,
+    CONDUCT,
+    LABEL_CLASS,
+    LABEL_KIND,
+    SCORE_AMBIGUITY,
+    TWO_OPTION_TASKS,
+)
 
 MARK = "[simulated] "
 """What the line begins with; JSON follows."""
@@ -78,7 +85,7 @@ def _make_mark(task: str, pack: LoadedPack) -> str:
     if task in TWO_OPTION_TASKS:
         fields.append(f'"options": {json.dumps(list(pack.answers(task)))}')
     elif task == SCORE_AMBIGUITY.name:
-        fields.append('"options": ["1", "2", "3", "4", "5"]')
+        fields.append(f'"options": {json.dumps(AMBIGUITY_GRADES)}')
     elif task == LABEL_KIND.name:
         fields.append('"kinds": {{ class.kinds | length }}')
     return MARK + "{" + ", ".join(fields) + " }"

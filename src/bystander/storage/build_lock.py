@@ -62,21 +62,9 @@ def lock_build(store: Store, dataset: str, build: str) -> Iterator[BuildLock]:
             "another name"
         )
 
-    def refuse_cleaning(holder: str) -> str:
-        return f"store {store.uri} is being cleaned by {holder}; wait for it"
-
-    if not store.is_local:
-        # Each first says that it is there and then looks for the other, so a build and a cleaning cannot both go on.
-        with hold_lease(store, f"{_BUILD_LEASES}/{dataset}/{build}", refuse) as lease:
-            if (holder := find_holder(store, _CLEANING_LEASE)) is not None:
-                raise BuildError(refuse_cleaning(holder))
-            yield BuildLock(lease)
-        return
-    with (
-        _hold(store, _STORE_LOCK, refuse_cleaning, True),
-        _hold(store, store.path(LOCKS_FOLDER, dataset, f"{build}.lock"), refuse),
-    ):
-        yield BuildLock()
+    lease, file = f"{_BUILD_LEASES}/{dataset}/{build}", store.path(LOCKS_FOLDER, dataset, f"{build}.lock")
+    with _lock_beside_cleaning(store, lease, file, refuse) as lock:
+        yield lock
 
 
 @contextlib.contextmanager
@@ -93,19 +81,31 @@ def lock_dataset(store: Store, dataset: str) -> Iterator[BuildLock]:
     def refuse(holder: str) -> str:
         return f"a release of {dataset} in {store.uri} is being made by {holder}; wait for it"
 
+    lease, file = f"{_RELEASE_LEASES}/{dataset}", store.path(LOCKS_FOLDER, f"{dataset}{_RELEASE}.lock")
+    with _lock_beside_cleaning(store, lease, file, refuse) as lock:
+        yield lock
+
+
+@contextlib.contextmanager
+def _lock_beside_cleaning(
+    store: Store, lease_name: str, file: str, refuse: Callable[[str], str]
+) -> Iterator[BuildLock]:
+    """Hold a lock, the lease of this name in a remote store, this file in a local one, while nobody cleans the store.
+
+    `refuse` makes the message from who holds it already.
+    """
+
     def refuse_cleaning(holder: str) -> str:
         return f"store {store.uri} is being cleaned by {holder}; wait for it"
 
     if not store.is_local:
-        with hold_lease(store, f"{_RELEASE_LEASES}/{dataset}", refuse) as lease:
+        # Each first says that it is there and then looks for the other, so a build and a cleaning cannot both go on.
+        with hold_lease(store, lease_name, refuse) as lease:
             if (holder := find_holder(store, _CLEANING_LEASE)) is not None:
                 raise BuildError(refuse_cleaning(holder))
             yield BuildLock(lease)
         return
-    with (
-        _hold(store, _STORE_LOCK, refuse_cleaning, True),
-        _hold(store, store.path(LOCKS_FOLDER, f"{dataset}{_RELEASE}.lock"), refuse),
-    ):
+    with _hold(store, _STORE_LOCK, refuse_cleaning, True), _hold(store, file, refuse):
         yield BuildLock()
 
 

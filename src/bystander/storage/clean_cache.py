@@ -210,7 +210,11 @@ def remove_unused_parts(store: Store, content: CacheContent) -> None:
 
 def remove_calls(content: CacheContent) -> None:
     """Remove the call cache; to be called under the lock of the store."""
-    _remove_calls(content.calls_path)
+    try:
+        for file in reversed(_list_call_files(content.calls_path)):
+            file.unlink()
+    except OSError as exc:
+        raise StorageError(f"{exc.filename}: cannot be removed ({exc.strerror})") from exc
 
 
 def _list_call_files(path: Path) -> list[Path]:
@@ -224,11 +228,3 @@ def _measure_calls(path: Path) -> Amount | None:
     with contextlib.suppress(StorageError), contextlib.closing(SqliteCallCache(path)) as cache:
         return Amount(len(cache), size)
     return Amount(0, size)  # damaged: still to be removed
-
-
-def _remove_calls(path: Path) -> None:
-    try:
-        for file in reversed(_list_call_files(path)):
-            file.unlink()
-    except OSError as exc:
-        raise StorageError(f"{exc.filename}: cannot be removed ({exc.strerror})") from exc

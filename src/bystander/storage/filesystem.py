@@ -23,13 +23,11 @@ from bystander.schemas.errors import (
     InputError,
     MissingFileError,
     StorageError,
-    StoreAccessError,
     StoreError,
-    StoreUnavailableError,
 )
+from bystander.storage.filesystem_opening import open_filesystem
 from bystander.storage.object_stores import (
     abort_uploads,
-    explain_opening,
     find_object_store,
     is_refused_creation,
     translate_error,
@@ -79,7 +77,7 @@ class Store:
         self._address = os.fspath(uri)
         if not self._address.strip():
             raise InputError(f"store {self._address!r}: is empty; name a folder or URL")
-        self._opened, root = _open_filesystem(self._address)
+        self._opened, root = open_filesystem(self._address)
         self._owner = os.getpid()
         self._is_local = isinstance(self._opened, LocalFileSystem)
         self._root = root.rstrip("/") or "/"
@@ -104,7 +102,7 @@ class Store:
     def filesystem(self) -> fsspec.AbstractFileSystem:
         """The fsspec filesystem, for libraries that want one."""
         if self._owner != os.getpid():  # connections and threads of the parent are of no use in a fork
-            self._opened, _ = _open_filesystem(self._address)
+            self._opened, _ = open_filesystem(self._address)
             self._owner = os.getpid()
         return self._opened
 
@@ -408,24 +406,3 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _open_filesystem(uri: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    """Return the filesystem of a path or URL, and the path in it."""
-    try:
-        filesystem, root = fsspec.core.url_to_fs(uri)
-    except (ValueError, ImportError) as exc:
-        raise InputError(f"store {uri}: {explain_opening(uri, exc)}") from exc
-    except (ConnectionError, TimeoutError) as exc:  # of clients that connect at once, as that of FTP does
-        raise StoreUnavailableError(
-            f"store {uri}: cannot be reached ({exc}); check the address and the network"
-        ) from exc
-    except OSError as exc:
-        reason = exc.strerror or exc
-        raise StoreAccessError(f"store {uri}: cannot be reached ({reason}); check the address and the network") from exc
-    except Exception as exc:  # each client has errors of its own
-        raise StoreAccessError(f"store {uri}: {explain_opening(uri, exc)}") from exc
-    # Others write to the store too, so what was listed once says nothing about now.
-    if hasattr(filesystem, "dircache"):
-        filesystem.dircache.use_listings_cache = False
-    return filesystem, root

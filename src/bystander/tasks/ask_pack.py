@@ -17,9 +17,6 @@ from bystander.schemas.tpi import REALISTIC
 from bystander.schemas.tpi_params import LabelActionability
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages import label_actionability, write_replies
-from bystander.tasks.stages.option_scores import shift_probability
-
-_DEFAULT_THRESHOLD = 0.5
 
 
 def ask_pack(rows: Sequence[SampleRow], pack: PromptPack, environment: StageEnvironment) -> PackAnswers:
@@ -114,9 +111,8 @@ def _score_classes(
         probability = probabilities.get((row.primary_complete, row.third_party_text, item.key))
         if probability is None:
             return ()
-        threshold = params.thresholds.get(item.key, _DEFAULT_THRESHOLD)
         given[item.key] = probability
-        shifted[item.key] = shift_probability(probability, threshold)
+        shifted[item.key] = label_actionability.shift_score(probability, item.key, params)
     scores = label_actionability.weigh_against_others(shifted, pack.classes[-1].key)
     return tuple(ClassScore(key=key, probability=given.get(key), score=score) for key, score in scores.items())
 

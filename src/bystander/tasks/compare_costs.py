@@ -27,14 +27,10 @@ from bystander.storage.build_manifest import StageCounts
 from bystander.tasks.compare_texts import estimate_tries
 from bystander.tasks.compared_rows import ComparedBuild
 from bystander.tasks.plan_texts import PromptSize, measure_prompts
+from bystander.tasks.stages import TEXT_STAGES
 
-TEXT_STAGES = (
-    "write_interruptions",
-    "check_disjointness",
-    "check_realism",
-    "label_actionability",
-    "write_replies",
-    "score_ambiguity",
+STAGES_OF_TEXTS = (
+    *(stage for stage in TEXT_STAGES if stage not in ("draw_scenarios", "choose_voices")),
     "build_hard_negatives",
 )
 """Stages whose rejects have to do with texts, in the order in which a row comes to them."""
@@ -65,7 +61,7 @@ def compare_rejects(first: ComparedBuild, second: ComparedBuild) -> list[StageRe
     stages_a, stages_b = ({counts.stage: counts for counts in b.manifest.stages} for b in (first, second))
     nothing = StageCounts(stage="", rows_in=0, kept=0)
     found = []
-    for stage in TEXT_STAGES:
+    for stage in STAGES_OF_TEXTS:
         a, b = stages_a.get(stage, nothing), stages_b.get(stage, nothing)
         for reason in sorted({*a.reasons, *b.reasons}):
             one, other = a.reasons.get(reason, 0), b.reasons.get(reason, 0)

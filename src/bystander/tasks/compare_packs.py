@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bystander.schemas.errors import BuildError
 from bystander.schemas.pack_diff import ComparedSide, PackDiff, Shared
-from bystander.tasks.compare_costs import TEXT_STAGES, compare_costs, compare_rejects
+from bystander.tasks.compare_costs import STAGES_OF_TEXTS, compare_costs, compare_rejects
 from bystander.tasks.compare_texts import (
     choose_flips,
     choose_least_alike,
@@ -123,7 +123,7 @@ def _list_other_differences(a: ComparedBuild, b: ComparedBuild) -> list[str]:
             names = " and ".join(f"{e.name} {e.model}" if e is not None else "none" for e in engines)
             found.append(f"the {role}s ({names})")
     settings = [m.config.get("stages", {}) for m in (one, other)]
-    for stage in ("draw_scenarios", *TEXT_STAGES):
+    for stage in ("draw_scenarios", *STAGES_OF_TEXTS):
         if settings[0].get(stage) != settings[1].get(stage):
             found.append(f"the settings stages.{stage}")
     return found

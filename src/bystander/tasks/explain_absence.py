@@ -28,11 +28,11 @@ _SHOWN = 3
 _DRAW = "draw_scenarios"
 
 
-class TpiAbsence:
+class Absence:
     """Explains the absence of rows from one of two builds."""
 
-    def __init__(self, store: Store, manifest: BuildManifest, changes: StageChanges, where: str) -> None:
-        """Read what is needed of the build that lacks the rows.
+    def __init__(self, store: Store, manifest: ManifestBase, changes: StageChanges, where: str) -> None:
+        """Read what the build that lacks the rows refused.
 
         Args:
             store: its folder.
@@ -43,10 +43,18 @@ class TpiAbsence:
         Raises:
             StorageError: a file of it cannot be read.
         """
-        self._manifest = manifest
         self._changes = changes
         self._where = where
         self._refused = read_rejected_rows(store, manifest)
+
+
+class TpiAbsence(Absence):
+    """Explains the absence of rows from one of two TPI builds."""
+
+    def __init__(self, store: Store, manifest: BuildManifest, changes: StageChanges, where: str) -> None:
+        """Read what is needed of the build that lacks the rows, as `Absence` does."""
+        super().__init__(store, manifest, changes, where)
+        self._manifest = manifest
         self._ambiguity: dict[str, float | None] = {}
         self._queries = set(self._refused.query_ids)
         for _, batch in read_columns(store, manifest, ("id", "query_id"), ("ambiguity_score",)):

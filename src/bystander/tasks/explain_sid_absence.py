@@ -12,8 +12,7 @@ from bystander.storage.build_contents import read_columns
 from bystander.storage.build_manifest import ManifestBase
 from bystander.storage.filesystem import Store
 from bystander.storage.sid_manifest import SidManifest
-from bystander.tasks.explain_absence import describe_rejection, say_changes
-from bystander.tasks.rejected_rows import read_rejected_rows
+from bystander.tasks.explain_absence import Absence, describe_rejection, say_changes
 from bystander.tasks.row_ways import CUT, PLAN_SILENCES, Way
 from bystander.tasks.trace_causes import StageChanges
 
@@ -21,24 +20,12 @@ SID_ABSENCE_COLUMNS = ("id", "recording_id", "category", "synthetic")
 """Columns of a row that is to be explained."""
 
 
-class SidAbsence:
-    """Explains the absence of rows from one of two builds."""
+class SidAbsence(Absence):
+    """Explains the absence of rows from one of two SID builds."""
 
     def __init__(self, store: Store, manifest: SidManifest, changes: StageChanges, where: str) -> None:
-        """Read what is needed of the build that lacks the rows.
-
-        Args:
-            store: its folder.
-            manifest: its manifest.
-            changes: what differs between the two builds.
-            where: how to name it, in sentences.
-
-        Raises:
-            StorageError: a file of it cannot be read.
-        """
-        self._changes = changes
-        self._where = where
-        self._refused = read_rejected_rows(store, manifest)
+        """Read what is needed of the build that lacks the rows, as `Absence` does."""
+        super().__init__(store, manifest, changes, where)
         self._recordings = set(self._refused.recording_ids)
         for _, batch in read_columns(store, manifest, ("recording_id",)):
             self._recordings.update(batch.column("recording_id").to_pylist())

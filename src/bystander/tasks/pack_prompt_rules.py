@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from string import ascii_uppercase
 from typing import Any
 
 from bystander.prompts.find_packs import MANIFEST_NAME
-from bystander.prompts.manifest import EXAMPLES, TaskManifest
+from bystander.prompts.manifest import TaskManifest
 from bystander.prompts.pack_faults import PackFault
 from bystander.prompts.read_pack import PackParts
 from bystander.prompts.render import PromptRenderError, parse_template, render_messages
@@ -27,16 +26,17 @@ from bystander.schemas.text_tasks import (
     LABEL_CLASS,
     LABEL_KIND,
     NO,
+    PACK_TASKS,
     SCORE_AMBIGUITY,
-    TWO_OPTION_TASKS,
     WRITE_INTERRUPTION,
     WRITE_ONE_SPEAKER_REPLY,
     WRITE_REPLY,
     YES,
+    list_options,
 )
 from bystander.schemas.tpi_params import WriteInterruptions, WriteReplies
 from bystander.tasks.pack_reply_rules import find_reply_rule_fault
-from bystander.tasks.pack_samples import PromptSample, list_samples, list_tasks
+from bystander.tasks.pack_samples import PromptSample, list_samples
 
 _SHOWN_FIELDS = {
     LABEL_CLASS.name: ("criteria", "which is what the question is about"),
@@ -83,7 +83,7 @@ def check_prompts(parts: PackParts, taxonomy: Taxonomy) -> tuple[list[PackFault]
         faults.extend(_check_what_is_shown(task, parts))
         failures: dict[tuple[int | None, str], list[str]] = {}
         for sample in list_samples(
-            list_tasks()[task], frozenset(parts.tasks[task].variables), list(parts.classes.values()), taxonomy
+            PACK_TASKS[task], frozenset(parts.tasks[task].variables), list(parts.classes.values()), taxonomy
         ):
             try:
                 messages = _render(sample, parts)
@@ -103,9 +103,7 @@ def check_prompts(parts: PackParts, taxonomy: Taxonomy) -> tuple[list[PackFault]
 
 def _render(sample: PromptSample, parts: PackParts) -> tuple[Message, ...]:
     entry = parts.tasks[sample.task]
-    known = {**sample.variables, EXAMPLES: [example.model_dump(mode="json") for example in entry.examples]}
-    given = {name: known[name] for name in entry.variables}
-    return render_messages(parts.templates[sample.task], given, entry.template)
+    return render_messages(parts.templates[sample.task], entry.fill(sample.variables), entry.template)
 
 
 def _say(reason: str, cases: list[str]) -> str:
@@ -154,8 +152,8 @@ def _check_shots(sample: PromptSample, messages: tuple[Message, ...], parts: Pac
 def _find_shot_fault(
     task: str, content: str, entry: TaskManifest, item: PackClass | None, parts: PackParts
 ) -> str | None:
-    options = _list_options(task, entry, item)
-    if options is not None:
+    options = list_options(task, entry.answers or (YES, NO), len(item.kinds) if item is not None else 0)
+    if options:
         return None if content in options else f"is none of the task's answers, {', '.join(options)}"
     try:
         reply = json.loads(content)
@@ -167,16 +165,6 @@ def _find_shot_fault(
     if task == WRITE_INTERRUPTION.name:
         return None  # most show the taxonomy's own examples, which are none of the pack's
     return find_reply_rule_fault(task, reply, item, {}, list(parts.classes.values()))
-
-
-def _list_options(task: str, entry: TaskManifest, item: PackClass | None) -> tuple[str, ...] | None:
-    if task in TWO_OPTION_TASKS:
-        return entry.answers or (YES, NO)
-    if task == SCORE_AMBIGUITY.name:
-        return tuple("12345")
-    if task == LABEL_KIND.name:
-        return tuple(ascii_uppercase[: len(item.kinds)]) if item is not None else ()
-    return None
 
 
 def _find_line(source: str, content: str) -> int | None:

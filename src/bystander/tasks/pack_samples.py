@@ -9,7 +9,7 @@ from typing import Any
 from bystander.schemas.evaluate_config import JudgeReplies
 from bystander.schemas.packs import PackClass
 from bystander.schemas.taxonomy import Scenario, Taxonomy, Timing
-from bystander.schemas.text_tasks import JUDGE_TASKS, LABEL_CLASS, LABEL_KIND, TASKS, TextTask
+from bystander.schemas.text_tasks import LABEL_CLASS, LABEL_KIND, TextTask
 from bystander.schemas.tpi_params import NormaliseQueries, WriteInterruptions
 
 _LETTERS_A_WORD = 7
@@ -64,11 +64,6 @@ def list_samples(
                     for kind in kinds or [""]:
                         variables = {**given, "class": item, **({"kind": kind} if "kind" in given else {})}
                         yield PromptSample(task.name, variables, item.key if "class" in used else None, key)
-
-
-def list_tasks() -> Mapping[str, TextTask]:
-    """Return all tasks that a pack may have, by name."""
-    return {task.name: task for task in (*TASKS, *JUDGE_TASKS)}
 
 
 def _pick_example(scenario: Scenario) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,10 +20,10 @@ from bystander.schemas.text_tasks import (
     LABEL_KIND,
     SCORE_AMBIGUITY,
     TASKS,
-    TWO_OPTION_TASKS,
     WRITE_INTERRUPTION,
     WRITE_ONE_SPEAKER_REPLY,
     WRITE_REPLY,
+    list_options,
 )
 from bystander.tasks.plan_texts import list_classes_with_kinds
 
@@ -105,7 +104,7 @@ def _render(
         shown_class=item.key if item is not None else None,
         messages=tuple(PromptMessage(role=message.role, content=message.content) for message in messages),
         reply_schema=dict(schema) if schema is not None else None,
-        options=_list_options(pack, task, item),
+        options=list_options(task, pack.answers(task), len(item.kinds) if item is not None else 0),
         characters=characters,
         tokens=round(tokens),
     )
@@ -129,11 +128,3 @@ def _give_variables(row: SampleRow, taxonomy: Taxonomy, task: str, item: PackCla
     if task in _JUDGED:
         given["answer"] = row.answer or SAMPLE_ANSWER
     return given
-
-
-def _list_options(pack: LoadedPack, task: str, item: PackClass | None) -> tuple[str, ...]:
-    if task in TWO_OPTION_TASKS:
-        return pack.answers(task)
-    if task == LABEL_KIND.name and item is not None:
-        return tuple(string.ascii_uppercase[: len(item.kinds)])
-    return tuple("12345") if task == SCORE_AMBIGUITY.name else ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -13,7 +12,7 @@ from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextRequest
 from bystander.schemas.identity import derive_seed
 from bystander.schemas.packs import PackClass
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
-from bystander.schemas.text_tasks import LABEL_CLASS, LABEL_KIND
+from bystander.schemas.text_tasks import LABEL_CLASS, LABEL_KIND, list_kind_letters
 from bystander.schemas.tpi import LABELLED, REALISTIC
 from bystander.schemas.tpi_params import LabelActionability
 from bystander.tasks.stages.option_scores import score_first_option, score_options, shift_probability
@@ -63,13 +62,18 @@ def _choose_class(
     for key, score in scores.items():
         if isinstance(score, RowFault):
             return score
-        shifted[key] = shift_probability(score, params.thresholds.get(key, _DEFAULT_THRESHOLD))
+        shifted[key] = shift_score(score, key, params)
     best = max(shifted, key=lambda key: shifted[key])  # the first of equal ones
     label = best if shifted[best] >= 0.5 else default
     score = weigh_against_others(shifted, default)[label]
     if score < params.min_score:
         return RowFault("uncertain_label", f"{label} has a score of {score:.3f}, below {params.min_score}")
     return {"label": label, "label_score": score}
+
+
+def shift_score(probability: float, key: str, params: LabelActionability) -> float:
+    """Return the probability of a class, shifted so that its threshold becomes 0.5."""
+    return shift_probability(probability, params.thresholds.get(key, _DEFAULT_THRESHOLD))
 
 
 def weigh_against_others(shifted: Mapping[str, float], default: str) -> dict[str, float]:
@@ -84,7 +88,7 @@ def weigh_against_others(shifted: Mapping[str, float], default: str) -> dict[str
 def _choose_kinds(rows: Sequence[Row], item: PackClass, context: StageContext) -> list[str | RowFault | None]:
     if len(item.kinds) < 2 or not rows:
         return [item.kinds[0].key if item.kinds else None for _ in rows]
-    letters = tuple(string.ascii_uppercase[: len(item.kinds)])
+    letters = list_kind_letters(len(item.kinds))
     requests = [
         TextRequest(
             task=LABEL_KIND.name,

@@ -11,14 +11,13 @@ from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextEngine, Text
 from bystander.schemas.identity import derive_seed
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
-from bystander.schemas.text_tasks import SCORE_AMBIGUITY
+from bystander.schemas.text_tasks import AMBIGUITY_GRADES, SCORE_AMBIGUITY
 from bystander.schemas.tpi import REPLIED, SCORED
 from bystander.schemas.tpi_params import ScoreAmbiguity
 from bystander.tasks.stages.option_scores import score_options
 from bystander.tasks.stages.text_rules import addresses_somebody
 
 NAME = "score_ambiguity"
-_GRADES = ("1", "2", "3", "4", "5")
 
 
 def score_ambiguity(rows: pa.Table, context: StageContext) -> StageOutput:
@@ -66,7 +65,7 @@ def grade_transcripts(
             messages=pack.messages(SCORE_AMBIGUITY.name, texts),
             seed=seed,
             variables=texts,
-            options=_GRADES,
+            options=AMBIGUITY_GRADES,
             temperature=0.0,
         )
 
