@@ -74,6 +74,7 @@ LOCK := $(PYTHON) -m piptools compile --quiet --strip-extras --no-emit-index-url
 lock:
 	$(LOCK) --output-file requirements.lock pyproject.toml
 	$(LOCK) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	sed -i -E '/^(nvidia-|cuda-|triton)/d' requirements-dev.lock  # which of them torch needs hangs on the machine
 
 # Environments that cannot be one with the core (envs/README.md), each from its lock file into a folder of its own.
 ENV_LOCKS := envs/chatterbox/requirements.lock envs/vllm/requirements.lock envs/whisper/requirements.lock
