@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -117,8 +118,7 @@ def run_until_killed(folder: Path, mode: str, workers: int) -> None:
 
 def main(folder: str, *kills: str) -> None:
     """Have a process killed for each of `kills`, a mode and a number of workers as `step:9/0`; print how each ended."""
-    from bystander.tasks.training import fit, planned_trainer  # once for all of them
-
+    import_module("bystander.tasks.training.planned_trainer")  # once for all of them
     torch.set_num_threads(1)
     for kill in kills:
         child = os.fork()
@@ -126,7 +126,7 @@ def main(folder: str, *kills: str) -> None:
             mode, _, workers = kill.partition("/")
             run_until_killed(Path(folder) / mode, mode, int(workers))
             os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
 
 
 if __name__ == "__main__":
