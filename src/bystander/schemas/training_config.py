@@ -72,7 +72,7 @@ class TrainingConfig(Params):
     held_out: HeldOutSlice = HeldOutSlice()
     device: Literal["auto", "cpu", "cuda"] = "auto"
     loader_workers: int = Field(0, ge=0, le=256)
-    """Processes that read and decode ahead; 0 for a thread of this process."""
+    """Processes that read and decode ahead; with 0, this process does it between steps."""
 
     def content_digest(self) -> str:
         """Return a digest of what decides the weights, but for the contents of the data that it names."""
