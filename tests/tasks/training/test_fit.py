@@ -139,7 +139,7 @@ def test_workers_change_no_weight(whole: Any, tmp_path: Path) -> None:
 def test_micro_batches_weigh_by_what_the_loss_counts(tmp_path: Path, labelled: bool) -> None:
     """Four micro-batches of one row with many or few labels give the step of one micro-batch of four."""
 
-    class Tagger(torch.nn.Module):
+    class Tagger(torch.nn.Module):  # type: ignore[misc]  # torch is not typed here
         def __init__(self) -> None:
             super().__init__()
             torch.manual_seed(1)
