@@ -59,7 +59,8 @@ def test_examples_are_the_rows_of_their_numbers(build: Path) -> None:
         assert (example["reply"], example["segments"]) == (row["reply"], row["segments"])
         assert example["audio"] == row["audio"]["bytes"]
         samples = example["samples"]
-        assert samples.dtype == np.float32 and samples.shape == (round(row["duration_s"] * 16000),)
+        assert samples.dtype == np.float32
+        assert samples.shape == (round(row["duration_s"] * 16000),)
         assert 0.2 < np.abs(samples).max() <= 0.7
     assert np.allclose(source.lengths, [row["duration_s"] for row in rows])
     assert source.groups.tolist() == np.repeat(np.arange(8), 4).tolist()
@@ -101,7 +102,8 @@ def test_rows_of_object_stores_are_read_by_row_groups(object_store: ObjectStoreS
     source.read([40, 41], 0)
     assert object_store.count_requests(since)["GET"] == first  # it is kept
     source.read([70], 0)
-    assert first <= 4 and object_store.count_requests(since)["GET"] <= first + 3
+    assert first <= 4
+    assert object_store.count_requests(since)["GET"] <= first + 3
 
 
 def test_a_row_that_cannot_be_decoded_is_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -181,7 +183,8 @@ def test_rows_of_two_builds_that_share_them_come_once(build: Path, tmp_path: Pat
     write_tpi(tmp_path / "grown", 30, 8)
     index = index_tpi_builds([str(build), str(tmp_path / "grown")])
     assert len(index) == 38 == len(set(index.rows["id"].to_pylist()))
-    assert {row.reason for row in index.left_out} == {"duplicate"} and len(index.left_out) == 32
+    assert {row.reason for row in index.left_out} == {"duplicate"}
+    assert len(index.left_out) == 32
     assert [source.rows for source in index.sources] == [32, 38]
     source = open_rows(index, rate=None)
     assert source.read([37, 0], 0)[0]["reply"] == make_rows(30, 0)[29]["reply"]
@@ -193,7 +196,8 @@ def test_sid_rows_come_with_what_is_known_of_them(tmp_path: Path) -> None:
     source = open_rows(index_sid_builds([str(tmp_path / "sid")]), columns=["words", "break_time_s", "language"])
     for row, example in zip(rows, source.read(range(len(rows)), 0), strict=True):
         assert (example["id"], example["part"]) == (row["id"], row["category"])
-        assert example["words"] == row["words"] and example["break_time_s"] == row["break_time_s"]
+        assert example["words"] == row["words"]
+        assert example["break_time_s"] == row["break_time_s"]
         assert len(example["samples"]) == round(row["duration_s"] * 16000)
     with pytest.raises(BuildError, match="a TPI build is asked for"):
         index_tpi_builds([str(tmp_path / "sid")])
@@ -210,4 +214,5 @@ def test_columns_that_dyadic_parquet_lacks_are_null(tmp_path: Path) -> None:
 
 def test_index_rows_have_their_schema(build: Path) -> None:
     rows = index_tpi_builds([str(build)]).rows
-    assert rows.schema.field("row").type == pa.int32() and not rows.schema.field("id").nullable
+    assert rows.schema.field("row").type == pa.int32()
+    assert not rows.schema.field("id").nullable
