@@ -60,7 +60,12 @@ def test_files_folders_patterns_and_stores_give_the_same_rows(tmp_path: Path, ob
     remote = open_store(f"s3://{object_store.make_bucket()}/va")
     for name in ("a.parquet", "b.parquet"):
         remote.write_bytes(name, (tmp_path / "va" / name).read_bytes())
-    places = [tmp_path / "va", tmp_path / "va" / "*.parquet", remote.uri, f"{remote.uri}/[ab].parquet"]
+    places: list[Path | str] = [
+        tmp_path / "va",
+        tmp_path / "va" / "*.parquet",
+        remote.uri,
+        f"{remote.uri}/[ab].parquet",
+    ]
     found = [index(place) for place in places]
     for other in found:
         assert other.rows.equals(found[0].rows)

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.train_tpi_config import DyadicSource, TrainTpiConfig
 from bystander.schemas.training_config import HeldOutSlice
+from bystander.storage.filesystem import open_store
+from bystander.storage.pinned_builds import pin_training
+from bystander.storage.releases import move_latest
 from bystander.tasks.training.mixture import split_held_out
 from bystander.tasks.training.open_rows import TrainingRows, open_sid_rows, open_tpi_rows
 from bystander.tasks.training.row_draws import draw_rows
@@ -172,3 +175,19 @@ def test_sid_rows_are_held_out_by_recording(tmp_path: Path) -> None:
     assert set(rows.record.parts) == {"beginning", "middle", "uninterrupted", "silence", "noise"}
     with pytest.raises(ConfigError, match="name the folder of a finished build of SID rows"):
         open_sid_rows([], name_row, [], rate=None, seed=1, held_out=0.3)
+
+
+def test_a_release_is_named_in_place_of_latest(tmp_path: Path) -> None:
+    write_tpi(tmp_path / "tpi-train" / "one", 4, 0)
+    config = TrainTpiConfig(
+        data=(f"{tmp_path}/tpi-train/latest",), dyadic=(DyadicSource(path=f"{tmp_path}/va/latest", text_column="said"),)
+    )
+    with pytest.raises(ConfigError, match=r"data .*latest: nothing was released there yet"):
+        pin_training(config)
+    move_latest(open_store(tmp_path), "tpi-train", "one", "d" * 64)
+    move_latest(open_store(tmp_path), "va", "two", "d" * 64)
+    pinned = pin_training(config)
+    assert pinned.data == (f"{tmp_path}/tpi-train/one",)
+    assert pinned.dyadic == (DyadicSource(path=f"{tmp_path}/va/two", text_column="said"),)
+    rows = open_tpi_rows(config.model_copy(update={"mixture": "base"}), name_row, [], rate=None)
+    assert rows.record.sources[0].address == pinned.data[0]

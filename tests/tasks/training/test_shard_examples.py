@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ProcessPoolExecutor
+from itertools import zip_longest
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +91,26 @@ def test_neither_cache_nor_copies_nor_calls_change_an_example(build: Path) -> No
     assert read_all(copy, plan[7:]) == whole[28:]  # a run that goes on
     assert copy.groups_read < source.groups_read == 8
     assert source.read([2], 0)[0]["drawn"] != source.read([2], 1)[0]["drawn"]
+
+
+def read_batches(source: ShardExamples, batches: list[list[int]]) -> list[list[str]]:
+    return [[row["id"] for row in source.read(batch, 0)] for batch in batches]
+
+
+def test_processes_that_share_batches_out_read_what_one_reads(tmp_path: Path) -> None:
+    rows = [make_va_row(index) for index in range(40)]
+    for bad in (7, 22):
+        rows[bad]["question_audio"] = {"bytes": b"no sound", "path": None}
+    path = write_va(tmp_path / "va.parquet", rows)
+    index = index_dyadic([DyadicSource(path=str(path))], index_tpi_builds([]))
+    source = open_rows(index, left_out_file=tmp_path / "left_out.jsonl")
+    plan = [batch.tolist() for batch in plan_epoch(source.lengths, source.groups, 3, 7, 0)]
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        halves = [*pool.map(read_batches, [source, source], [plan[0::2], plan[1::2]])]
+    together = [ids for turn in zip_longest(*halves) for ids in turn if ids is not None]
+    assert {row.row for row in source.left_out} == {7, 22}
+    assert together == read_batches(open_rows(index), plan)
+    assert set().union(*together) == set(source.list_ids()) - {source.list_ids()[bad] for bad in (7, 22)}
 
 
 def test_rows_of_object_stores_are_read_by_row_groups(object_store: ObjectStoreServer) -> None:
