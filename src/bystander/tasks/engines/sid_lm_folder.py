@@ -47,7 +47,7 @@ def open_pretrained(config: SidLmConfig, chunk_s: float, k: int, seed: int) -> S
     Raises:
         EngineSetupError: a package, a model or a part of it is missing or does not fit.
     """
-    _require_packages()
+    require_packages()
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from bystander.tasks.engines.sid_lm_model import SidLmModel
@@ -92,6 +92,12 @@ def save_sid_lm(folder: Path, sid_lm: SidLm) -> None:
     (folder / CONFIG).write_text(text + "\n", "utf-8")
 
 
+def find_model_folder(path: Path) -> Path:
+    """Return the detector's folder: the one named, or `model` of the run's folder that was named."""
+    inner = path / "model"
+    return inner if not (path / CONFIG).is_file() and (inner / CONFIG).is_file() else path
+
+
 def read_sid_lm_config(folder: Path) -> SidLmFolder:
     """Return what a detector's folder says of it; no package is needed.
 
@@ -116,7 +122,7 @@ def open_sid_lm(
     Raises:
         EngineSetupError: a package is missing, or the folder is none of a detector or damaged.
     """
-    _require_packages()
+    require_packages()
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -206,7 +212,12 @@ def _open_extractor(files: PretrainedFiles, mel_bins: int) -> Any:
     return extractor
 
 
-def _require_packages() -> None:
+def require_packages() -> None:
+    """See whether the packages are there that a model is loaded by.
+
+    Raises:
+        EngineSetupError: one is missing; names the extra that brings it.
+    """
     from importlib.util import find_spec
 
     if missing := [name for name in ("torch", "transformers", "safetensors") if find_spec(name) is None]:
