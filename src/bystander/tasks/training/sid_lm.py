@@ -12,8 +12,9 @@ import numpy as np
 
 from bystander.schemas.detector_configs import SidLmDetectorConfig
 from bystander.schemas.errors import ConfigError
-from bystander.schemas.sid_lm_config import SidLmConfig
+from bystander.schemas.sid_lm_config import SidLmConfig, SidLmPart
 from bystander.schemas.train_sid_config import TrainSidConfig
+from bystander.schemas.training_config import Optimisation
 from bystander.tasks.engines.sid_lm_detector import SidLmDetector
 from bystander.tasks.engines.sid_lm_folder import (
     SidLm,
@@ -22,8 +23,8 @@ from bystander.tasks.engines.sid_lm_folder import (
     save_sid_lm,
     stack_features,
 )
-from bystander.tasks.training.asr_examples import AlignmentExample, open_alignment_rows
-from bystander.tasks.training.contract import FitJob, FitOutcome
+from bystander.tasks.training.asr_examples import AlignmentExample, AlignmentRows, open_alignment_rows
+from bystander.tasks.training.contract import ExampleSource, FitJob, FitOutcome
 from bystander.tasks.training.fit import fit
 from bystander.tasks.training.open_rows import open_sid_rows
 from bystander.tasks.training.pick_threshold import PickedThreshold, measure_clip, pick_threshold
@@ -93,10 +94,8 @@ def train_sid_lm(training: SidTraining) -> TrainedSid:
         StorageError: a shard cannot be read, or a checkpoint cannot be written.
     """
     config, model_config = _read_config(training.config)
-    sid_lm = open_pretrained(model_config, config.chunk_s, config.k, config.seed)
-    phases: dict[str, FitOutcome] = {}
-    if config.alignment is not None:
-        phases[ALIGNMENT] = _align(training, config, model_config, sid_lm)
+    # What is wrong with the data is found before models are fetched.
+    aligned = None if config.alignment is None else _open_alignment(training, config, model_config)
     rows = open_sid_rows(
         config.data,
         MakeCrops(config.crops),
@@ -106,29 +105,36 @@ def train_sid_lm(training: SidTraining) -> TrainedSid:
         held_out=config.held_out.share,
         left_out_file=training.folder / "left_out.jsonl",
     )
-    sid_lm.model.train_parts(model_config.detection_parts, aligns=False)
-    job = FitJob(
-        config=config,
-        model=sid_lm.model,
-        train=rows.train,
-        held_out=rows.held_out,
-        collate=CollateCrops(sid_lm.extractor, model_config.max_context_s),
-        folder=training.folder / DETECTION,
-        phase=DETECTION,
-    )
-    phases[DETECTION] = fit(job, partial(training.on_record, DETECTION), training.on_phase)
+    training.on_phase("opening the audio encoder and the language model")
+    sid_lm = open_pretrained(model_config, config.chunk_s, config.k, config.seed)
+    stages = [_Stage(DETECTION, config.optimisation, rows.train, rows.held_out, model_config.detection_parts)]
+    if aligned is not None and config.alignment is not None:
+        parts = model_config.alignment_parts
+        stages.insert(0, _Stage(ALIGNMENT, config.alignment, aligned.train, aligned.held_out, parts))
+    phases = {stage.name: _run_stage(training, config, model_config, sid_lm, stage) for stage in stages}
     folder = training.folder / "model"
     save_sid_lm(folder, sid_lm)
-    picked = _choose_threshold(training, config, sid_lm, folder)
+    unusable = [*rows.left_out, *rows.train.left_out]
+    if aligned is not None:
+        unusable += [row for part in aligned.parts for row in part.left_out]
     return TrainedSid(
         model_folder=folder,
         detector="sid_lm",
         phases=phases,
         data=rows.record,
-        left_out=(*rows.left_out, *rows.train.left_out),
-        picked=picked,
+        left_out=tuple(dict.fromkeys(unusable)),
+        picked=_choose_threshold(training, config, sid_lm, folder),
         crops=_count(config),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    name: str
+    optimisation: Optimisation
+    train: ExampleSource
+    held_out: ExampleSource | None
+    parts: tuple[SidLmPart, ...]
 
 
 def _read_config(config: TrainSidConfig) -> tuple[TrainSidConfig, SidLmConfig]:
@@ -137,9 +143,8 @@ def _read_config(config: TrainSidConfig) -> tuple[TrainSidConfig, SidLmConfig]:
     return config, config.model
 
 
-def _align(training: SidTraining, config: TrainSidConfig, model_config: SidLmConfig, sid_lm: SidLm) -> FitOutcome:
-    assert config.alignment is not None
-    rows = open_alignment_rows(
+def _open_alignment(training: SidTraining, config: TrainSidConfig, model_config: SidLmConfig) -> AlignmentRows:
+    return open_alignment_rows(
         config.data if model_config.align_on_builds else (),
         model_config.transcripts,
         max_s=model_config.max_context_s,
@@ -147,17 +152,29 @@ def _align(training: SidTraining, config: TrainSidConfig, model_config: SidLmCon
         held_out=config.held_out.share,
         left_out_file=training.folder / "left_out_of_alignment.jsonl",
     )
-    sid_lm.model.train_parts(model_config.alignment_parts, aligns=True)
-    job = FitJob(
-        config=config.model_copy(update={"optimisation": config.alignment}),
-        model=sid_lm.model,
-        train=rows.train,
-        held_out=rows.held_out,
-        collate=CollateTranscripts(sid_lm.extractor, sid_lm.tokenizer, model_config.max_context_s),
-        folder=training.folder / ALIGNMENT,
-        phase=ALIGNMENT,
+
+
+def _run_stage(
+    training: SidTraining, config: TrainSidConfig, model_config: SidLmConfig, sid_lm: SidLm, stage: _Stage
+) -> FitOutcome:
+    aligns = stage.name == ALIGNMENT
+    sid_lm.model.train_parts(stage.parts, aligns=aligns)
+    limit_s = model_config.max_context_s
+    collate = (
+        CollateTranscripts(sid_lm.extractor, sid_lm.tokenizer, limit_s)
+        if aligns
+        else CollateCrops(sid_lm.extractor, limit_s)
     )
-    return fit(job, partial(training.on_record, ALIGNMENT), training.on_phase)
+    job = FitJob(
+        config=config.model_copy(update={"optimisation": stage.optimisation}),
+        model=sid_lm.model,
+        train=stage.train,
+        held_out=stage.held_out,
+        collate=collate,
+        folder=training.folder / stage.name,
+        phase=stage.name,
+    )
+    return fit(job, partial(training.on_record, stage.name), training.on_phase)
 
 
 def _choose_threshold(
