@@ -12,6 +12,7 @@ from bystander.schemas.config import TpiConfig
 from bystander.schemas.errors import BuildError, ConfigError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
 from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
+from bystander.schemas.train_sid_config import TrainSidConfig
 from bystander.storage.releases import pin_build
 
 _Build = TypeVar("_Build", bound=TpiConfig)
@@ -38,6 +39,15 @@ def pin_bench(config: _Evaluation) -> _Evaluation:
         ConfigError: `latest` is named where nothing was released yet.
     """
     return config.model_copy(update={"bench": _pin("bench", config.bench)})
+
+
+def pin_sid_data(config: TrainSidConfig) -> TrainSidConfig:
+    """Return the configuration of a training with the names of releases in `data`.
+
+    Raises:
+        ConfigError: `latest` is named where nothing was released yet.
+    """
+    return config.model_copy(update={"data": tuple(_pin("data", uri) for uri in config.data)})
 
 
 def _pin(field: str, address: str) -> str:

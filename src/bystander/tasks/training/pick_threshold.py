@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,6 +72,10 @@ class PickedThreshold:
     false_interruptions: float
     clips: int
     curve: tuple[tuple[float, float], ...]
+
+    def describe(self, k: int) -> dict[str, Any]:
+        """Return it as JSON-ready data, with the `k` that it was chosen for."""
+        return {**asdict(self), "k": k}
 
 
 def measure_clip(row: Mapping[str, Any], detector: MeasuringDetector) -> MeasuredClip:
