@@ -8,7 +8,7 @@ from bystander.flows.check_train_sid import check_train_sid
 from bystander.flows.flow_runs import run_flow
 from bystander.flows.training_run import TrainingDesk, TrainingOutcome, run_training
 from bystander.schemas.train_sid_config import TrainSidConfig
-from bystander.storage.pinned_builds import pin_sid_data
+from bystander.storage.pinned_builds import pin_training
 from bystander.tasks.training.sid_trainers import SidDesk, open_sid_trainer
 from bystander.tasks.training.trained import Trained
 
@@ -33,5 +33,5 @@ def train_sid(config: TrainSidConfig) -> TrainingOutcome:
 
 def run_train_sid(config: TrainSidConfig) -> TrainingOutcome:
     """Run the flow in this process, and clear up what killed runs left behind."""
-    config = pin_sid_data(config)
+    config = pin_training(config)
     return run_flow(train_sid, config, 1, f"training:{config.training_name}")
