@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,14 @@ from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.identity import digest_json
 from bystander.tasks.engines.chat_reply import split_thinking
 from bystander.tasks.engines.engine_audio import convert_rate
-from bystander.tasks.engines.model_revision import read_revision
+from bystander.tasks.engines.speech_lm_model import (
+    ChatPrompts,
+    encode_prompts,
+    find_model,
+    open_model,
+    open_processor,
+    shorten,
+)
 
 OnReply = Callable[[int, AnswerReply], None]
 
@@ -41,24 +47,17 @@ class TransformersAudioCandidate:
         Raises:
             EngineSetupError: a package is missing, or `model` is a path without a folder.
         """
-        if missing := [name for name in _PACKAGES if importlib.util.find_spec(name) is None]:
-            raise EngineSetupError(
-                f"transformers model {config.model}: {', '.join(missing)} missing; "
-                "pip install 'bystander[transformers]'"
-            )
-        folder = Path(config.model).expanduser()
-        if not folder.is_dir() and (folder.is_absolute() or config.model.startswith((".", "~"))):
-            raise EngineSetupError(f"transformers model {config.model}: no such folder; check the field `model`")
+        self._found = find_model(config.model, config.revision, _PACKAGES, "transformers")
         self._config = config
-        self._source = str(folder) if folder.is_dir() else config.model
         asked = config.model_dump(mode="json", include={"system_prompt", "user_prompt", "max_tokens", "dtype"})
         self._identity = EngineIdentity(
             kind="candidate",
             name="transformers_audio",
-            model=folder.resolve().name if folder.is_dir() else config.model,
-            revision=config.revision or (read_revision(config.model, folder) if folder.is_dir() else ""),
+            model=self._found.name,
+            revision=self._found.revision,
             settings=(("request", digest_json(asked)), ("reading", _READING_VERSION)),
         )
+        self._prompts = ChatPrompts(config.system_prompt, config.user_prompt)
         self._lock = threading.Lock()
         self._processor: Any = None
         self._model: Any = None
@@ -116,14 +115,8 @@ class TransformersAudioCandidate:
 
         config = self._config
         try:
-            inputs = self._processor.apply_chat_template(
-                [self._write_messages(clip) for clip in clips],
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                return_tensors="pt",
-                processor_kwargs={"padding": True},
-            ).to(self._model.device, self._model.dtype)
+            inputs = encode_prompts(self._processor, self._prompts, clips)
+            inputs = inputs.to(self._model.device, self._model.dtype)
             with torch.inference_mode():
                 # The samplers' settings of the model's own generation config would only be warned about.
                 tokens = self._model.generate(
@@ -143,18 +136,8 @@ class TransformersAudioCandidate:
                 "`dtype` to bfloat16"
             ) from exc
         except (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError) as exc:
-            raise EngineError(f"transformers model {config.model}: failed on a batch ({_shorten(exc)})") from exc
+            raise EngineError(f"transformers model {config.model}: failed on a batch ({shorten(exc)})") from exc
         return texts
-
-    def _write_messages(self, clip: Samples) -> list[dict[str, Any]]:
-        config = self._config
-        parts: list[dict[str, Any]] = [{"type": "audio", "audio": clip}]
-        if config.user_prompt:
-            parts.append({"type": "text", "text": config.user_prompt})
-        messages = [{"role": "user", "content": parts}]
-        if config.system_prompt:
-            messages.insert(0, {"role": "system", "content": [{"type": "text", "text": config.system_prompt}]})
-        return messages
 
     def _refuse(self, request: AnswerRequest) -> RowFault | None:
         """Return the fault of a clip that the model's ears would cut off without a word."""
@@ -172,28 +155,8 @@ class TransformersAudioCandidate:
             raise EngineSetupError(f"transformers model {self._config.model}: was closed and cannot be called again")
         if self._model is not None:
             return
-        config = self._config
-        from transformers import AutoModelForMultimodalLM, AutoProcessor
-
-        revision = {"revision": config.revision} if config.revision and self._source == config.model else {}
-        try:
-            processor = AutoProcessor.from_pretrained(self._source, **revision)
-            model = AutoModelForMultimodalLM.from_pretrained(
-                self._source, dtype=config.dtype, device_map=config.device, **revision
-            )
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError) as exc:
-            raise EngineSetupError(f"transformers model {config.model}: cannot be loaded ({_shorten(exc)})") from exc
-        if getattr(processor, "feature_extractor", None) is None or not getattr(processor, "chat_template", None):
-            raise EngineSetupError(
-                f"transformers model {config.model}: its processor has no ears or no chat template; serve it behind an "
-                "endpoint (engine openai_audio), or write its replies to a file (engine predictions)"
-            )
-        # Of the omni models, which also speak: the thinker alone writes the answer.
-        if hasattr(model, "thinker"):
-            model.disable_talker()
-            model = model.thinker
-        processor.tokenizer.padding_side = "left"  # else a shorter prompt would be continued behind its padding
-        self._processor, self._model = processor, model.eval()
+        self._processor = open_processor(self._found)
+        self._model = open_model(self._found, self._config.dtype, self._config.device)
 
 
 def _read_answer(content: str) -> AnswerReply | RowFault:
@@ -202,8 +165,3 @@ def _read_answer(content: str) -> AnswerReply | RowFault:
         return AnswerReply(text)
     only = "only thought and said nothing; raise `max_tokens`" if thinking else "answered nothing"
     return RowFault("empty_reply", f"the model {only}", content)
-
-
-def _shorten(exc: Exception) -> str:
-    line = " ".join(str(exc).split()) or type(exc).__name__
-    return line if len(line) <= 300 else line[:297] + "..."
