@@ -13,8 +13,10 @@ from typing import Any
 
 from bystander.schemas.engines import Samples
 from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.trained_speech_lm import WEIGHTS_FOLDER
 from bystander.tasks.engines.model_revision import read_revision
 
+_CONFIG_FILE = "config.json"
 _EYES = ("image_processor", "video_processor")
 _LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError, TypeError)
 
@@ -31,6 +33,8 @@ class ModelSource:
     """As configured, else a digest of the folder's files; empty for a name of the hub without one."""
     hub_revision: str | None
     """What the hub is asked for; None in a folder."""
+    digest: str = ""
+    """Of the files of a folder whose revision is not configured."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -39,6 +43,8 @@ class ModelSource:
 
 def find_model(model: str, revision: str | None, packages: Sequence[str], extra: str) -> ModelSource:
     """Look for the packages, and for the model's files where it is a folder.
+
+    A training run of ours that made a whole model stands for that.
 
     Raises:
         EngineSetupError: a package is missing (`extra` of ours has it), or `model` is a path without a folder.
@@ -49,7 +55,11 @@ def find_model(model: str, revision: str | None, packages: Sequence[str], extra:
         )
     folder = Path(model).expanduser()
     if folder.is_dir():
-        return ModelSource(str(folder), folder.resolve().name, revision or read_revision(model, folder), None)
+        name = folder.resolve().name
+        if not (folder / _CONFIG_FILE).is_file() and (folder / WEIGHTS_FOLDER / _CONFIG_FILE).is_file():
+            folder = folder / WEIGHTS_FOLDER  # a training run of ours
+        digest = "" if revision else read_revision(model, folder)
+        return ModelSource(str(folder), name, revision or digest, None, digest)
     if folder.is_absolute() or model.startswith((".", "~")):
         raise EngineSetupError(f"transformers model {model}: no such folder; check the field `model`")
     return ModelSource(model, model, revision or "", revision or None)
@@ -111,7 +121,9 @@ def find_turn_end(processor: Any) -> str:
     known = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
     ends = [token for token in known if rest.startswith(token)]
     if not ends:
-        raise EngineSetupError("the chat template ends no assistant's turn with a special token; fine-tune another model")
+        raise EngineSetupError(
+            "the chat template ends no assistant's turn with a special token; fine-tune another model"
+        )
     return max(ends, key=len)
 
 

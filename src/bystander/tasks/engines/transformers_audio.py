@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,10 +14,13 @@ from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.identity import digest_json
 from bystander.tasks.engines.chat_reply import split_thinking
 from bystander.tasks.engines.engine_audio import convert_rate
+from bystander.tasks.engines.peft_adapter import Adapter, find_adapter, lay_adapter, read_trained
 from bystander.tasks.engines.speech_lm_model import (
     ChatPrompts,
+    ModelSource,
     encode_prompts,
     find_model,
+    find_turn_end,
     open_model,
     open_processor,
     shorten,
@@ -24,7 +28,7 @@ from bystander.tasks.engines.speech_lm_model import (
 
 OnReply = Callable[[int, AnswerReply], None]
 
-_READING_VERSION = "1"
+_READING_VERSION = "2"
 """Part of the identity: raised when the same clip would be put, or the same answer read, in another way."""
 _PACKAGES = ("torch", "transformers", "accelerate")
 
@@ -45,27 +49,43 @@ class TransformersAudioCandidate:
         """Look for the packages, and for the model's files where it is a folder; their content is its revision.
 
         Raises:
-            EngineSetupError: a package is missing, or `model` is a path without a folder.
+            EngineSetupError: a package is missing, `model` is a path without a folder, or there is no adapter where one
+                is named, or it was trained on another model.
         """
-        self._found = find_model(config.model, config.revision, _PACKAGES, "transformers")
+        adapter = self._adapter = find_adapter(config.adapter) if config.adapter else None
+        model, revision = config.model, config.revision
+        if adapter is not None and not model:
+            model, revision = adapter.base_model, revision or adapter.base_revision or ""
+        self._found = find_model(model, revision, _PACKAGES, "transformers")
+        if adapter is not None:
+            adapter.check_base(self._found)
+        self._prompts = _choose_prompts(config, adapter, self._found)
         self._config = config
-        asked = config.model_dump(mode="json", include={"system_prompt", "user_prompt", "max_tokens", "dtype"})
+        asked = {
+            **config.model_dump(mode="json", include={"max_tokens", "dtype"}),
+            "system_prompt": self._prompts.system,
+            "user_prompt": self._prompts.user,
+        }
         self._identity = EngineIdentity(
             kind="candidate",
             name="transformers_audio",
             model=self._found.name,
             revision=self._found.revision,
-            settings=(("request", digest_json(asked)), ("reading", _READING_VERSION)),
+            settings=(
+                ("request", digest_json(asked)),
+                ("reading", _READING_VERSION),
+                *((("adapter", adapter.digest),) if adapter is not None else ()),
+            ),
         )
-        self._prompts = ChatPrompts(config.system_prompt, config.user_prompt)
         self._lock = threading.Lock()
         self._processor: Any = None
         self._model: Any = None
+        self._stops: list[int] | None = None
         self._closed = False
 
     @property
     def identity(self) -> EngineIdentity:
-        """Named by the configured revision; without one, by the bytes of the folder's files."""
+        """Named by the configured revision; without one, by the bytes of the folder's files. An adapter, by its own."""
         return self._identity
 
     def answer(
@@ -122,6 +142,7 @@ class TransformersAudioCandidate:
                 tokens = self._model.generate(
                     **inputs,
                     max_new_tokens=config.max_tokens,
+                    eos_token_id=self._stops,
                     do_sample=False,
                     num_beams=1,
                     temperature=None,
@@ -156,7 +177,28 @@ class TransformersAudioCandidate:
         if self._model is not None:
             return
         self._processor = open_processor(self._found)
-        self._model = open_model(self._found, self._config.dtype, self._config.device)
+        model = open_model(self._found, self._config.dtype, self._config.device)
+        self._stops = _list_stops(self._processor, model)
+        self._model = lay_adapter(model, self._adapter) if self._adapter is not None else model
+
+
+def _choose_prompts(config: TransformersAudioConfig, adapter: Adapter | None, model: ModelSource) -> ChatPrompts:
+    """Return what is said beside a clip: as configured, else as one of our runs said it to train the model."""
+    trained = adapter.trained if adapter is not None else read_trained(Path(model.source))
+    system, user = (trained.system_prompt, trained.user_prompt) if trained is not None else ("", "")
+    return ChatPrompts(
+        system if config.system_prompt is None else config.system_prompt,
+        user if config.user_prompt is None else config.user_prompt,
+    )
+
+
+def _list_stops(processor: Any, model: Any) -> list[int] | None:
+    """Return the tokens that end an answer: the model's own, and the one with which the template ends a turn."""
+    stops = model.generation_config.eos_token_id
+    found = {stops} if isinstance(stops, int) else set(stops or ())
+    with contextlib.suppress(EngineSetupError):  # a template that says it otherwise: then the model's own alone
+        found.add(int(processor.tokenizer.convert_tokens_to_ids(find_turn_end(processor))))
+    return sorted(found) or None
 
 
 def _read_answer(content: str) -> AnswerReply | RowFault:

@@ -9,6 +9,7 @@ from typing import Any
 
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.train_tpi_config import LoraSettings
+from bystander.tasks.engines.peft_adapter import quiet_peft
 from bystander.tasks.engines.speech_lm_model import ModelSource, shorten
 
 _EYES = re.compile(r"(^|\.)(visual|vision)[^.]*(\.|$)")
@@ -34,15 +35,16 @@ def add_lora(model: Any, settings: LoraSettings, source: ModelSource, seed: int)
         lora_dropout=settings.dropout,
         target_modules=list_linear_layers(model) if names == "all-linear" else _keep_pattern(names),
         exclude_modules=_list_seeing(model) or None,
-        task_type="CAUSAL_LM",
         revision=source.hub_revision,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            return get_peft_model(model, config)
+            with quiet_peft():
+                adapted = get_peft_model(model, config)
         except ValueError as exc:
             raise ConfigError(f"model.lora.target_modules: {names!r} does not fit the model ({shorten(exc)})") from exc
+    return adapted
 
 
 def list_linear_layers(model: Any) -> list[str]:
@@ -63,16 +65,15 @@ def leave_eyes_out(model: Any) -> None:
         parameter.requires_grad_(not _EYES.search(name))
 
 
-def save_adapter(model: Any, folder: Path) -> None:
-    """Write the adapters and their configuration, as peft reads them, the same bytes for the same weights.
-
-    `base_model_name_or_path` is left as the model was named.
-    """
-    model.save_pretrained(folder, safe_serialization=True)
+def save_adapter(model: Any, source: ModelSource, folder: Path) -> None:
+    """Write the adapters and their configuration, as peft reads them, the same bytes for the same weights."""
+    # Whether embeddings go with them, peft would ask the hub.
+    model.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)
     path = folder / "adapter_config.json"
     fields = json.loads(path.read_text("utf-8"))
     # peft writes sets, in an order that changes from process to process.
     ordered = {key: sorted(value) if isinstance(value, list) else value for key, value in fields.items()}
+    ordered["base_model_name_or_path"] = source.name  # a folder's place on this machine tells nobody anything
     path.write_text(json.dumps(ordered, indent=2, sort_keys=True) + "\n", "utf-8")
     (folder / "README.md").unlink(missing_ok=True)  # peft's empty form of a card; the run has one of its own
 
@@ -81,9 +82,7 @@ def _list_seeing(model: Any) -> list[str]:
     import torch
 
     return sorted(
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and _EYES.search(name)
+        name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear) and _EYES.search(name)
     )
 
 

@@ -80,7 +80,9 @@ class SpeechLmReader:
 
     def encode_reply(self, reply: str) -> list[int]:
         """Return the tokens that the model is to write: the reply and the end of its turn."""
-        tokens: list[int] = self.processor.tokenizer(reply.strip() + self.turn_end, add_special_tokens=False)["input_ids"]
+        tokens: list[int] = self.processor.tokenizer(reply.strip() + self.turn_end, add_special_tokens=False)[
+            "input_ids"
+        ]
         return tokens
 
     def explain_absence(self, duration_s: float, reply: str) -> str | None:
