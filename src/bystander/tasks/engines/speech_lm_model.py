@@ -5,6 +5,7 @@ torch and transformers are imported where they are used: a configuration is chec
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -188,14 +189,18 @@ def _lacks_eyes() -> bool:
 
 def _open_blind(model: ModelSource) -> Any:
     """Open a processor that sees without what it sees with; None where it has no eyes, or is of no class known here."""
-    from transformers import AutoConfig, AutoFeatureExtractor, AutoTokenizer
-    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+    import transformers
+    from transformers import AutoFeatureExtractor, AutoTokenizer, FeatureExtractionMixin, ProcessorMixin
 
-    config = AutoConfig.from_pretrained(model.source, **model.options)
-    kind = type(config)
-    if kind not in PROCESSOR_MAPPING:
+    fields, _ = ProcessorMixin.get_processor_dict(model.source, **model.options)
+    kind = fields.get("processor_class")
+    if kind is None:
+        with contextlib.suppress(OSError):
+            heard, _ = FeatureExtractionMixin.get_feature_extractor_dict(model.source, **model.options)
+            kind = heard.get("processor_class")
+    seeing = getattr(transformers, str(kind), None)
+    if seeing is None:
         return None
-    seeing = PROCESSOR_MAPPING[kind]
     parts = seeing.get_attributes()
     if not set(_EYES) & set(parts) or not {"feature_extractor", "tokenizer"} <= set(parts):
         return None
@@ -206,7 +211,6 @@ def _open_blind(model: ModelSource) -> Any:
                 return type(None)
             return super().check_argument_for_proper_class(argument_name, argument)
 
-    fields, _ = seeing.get_processor_dict(model.source, **model.options)
     return Blind(
         **dict.fromkeys((part for part in parts if part in _EYES), None),
         feature_extractor=AutoFeatureExtractor.from_pretrained(model.source, **model.options),
