@@ -63,8 +63,6 @@ def share_answers(answers: BenchAnswers, rows: Sequence[TwoInputRow]) -> BenchSh
 
 def list_twins(rows: Sequence[TwoInputRow]) -> list[tuple[int, int]]:
     """Return the places of linked twins among rows, the two-speaker row first."""
-    from bystander.tasks.metrics.twin_pairs import find_twins
-
     return find_twins(
         [row.id for row in rows], [2 if row.two_speakers else 1 for row in rows], [r.twin_id for r in rows]
     )
