@@ -17,7 +17,7 @@ _REMARKS = {"actionable": ("try the other one", "we need the large one"), "ignor
 
 
 def make_planted_row(number: int, part: RowPart, label: str = "none", prefix: str = "row") -> TwoInputRow:
-    """Return a row: two speakers are two timbres in a row of frames, a remark is in the words of all but dyadic rows."""
+    """Return a row: two speakers are two timbres in its frames; a remark is in the words of all but dyadic rows."""
     rng = np.random.default_rng([number, ["two_speaker", "dyadic", "hard_negative"].index(part)])
     frames = int(rng.integers(8, 14))
     voices = rng.standard_normal((2, WIDTH))
@@ -44,7 +44,10 @@ def make_planted_rows(requests: int, prefix: str = "row", first: int = 0) -> lis
     rows = []
     for number in range(first, first + requests):
         label = ("actionable", "ignorable")[number // 2 % 2]
-        pair = [make_planted_row(number, "two_speaker", label, prefix), make_planted_row(number, "hard_negative", prefix=prefix)]
+        pair = [
+            make_planted_row(number, "two_speaker", label, prefix),
+            make_planted_row(number, "hard_negative", prefix=prefix),
+        ]
         twins = [
             TwoInputRow(**{**_fields(row), "words": pair[0].words, "twin_id": other.id})
             for row, other in (pair, pair[::-1])

@@ -54,7 +54,7 @@ _EVERY_POINT = 60
 
 @dataclass(frozen=True, slots=True)
 class TrainedRun:
-    """One model's verdicts, its embeddings of all rows to be scored and then of held-out dyadic rows, and its record."""
+    """One model's verdicts on the bench, its embeddings of those rows and of held-out dyadic ones, and its record."""
 
     record: MixtureRun
     parameters: int
@@ -162,9 +162,7 @@ def _mix(
     return TwoInputData(tuple(rows), train, held_out, classes)
 
 
-def _list_held_dyadic(
-    data: dict[MixtureName, TwoInputData], bench: Sequence[TwoInputRow]
-) -> list[TwoInputRow]:
+def _list_held_dyadic(data: dict[MixtureName, TwoInputData], bench: Sequence[TwoInputRow]) -> list[TwoInputRow]:
     """Return held-out dyadic rows, to be drawn where the bench has none."""
     if any(row.part == "dyadic" for row in bench):
         return []
@@ -239,9 +237,7 @@ def _count_rows(data: TwoInputData, mixture: MixtureName) -> MixtureRows:
 def _summarise(
     config: CompareMixturesConfig, seeds: SeedAnswers, runs: Sequence[TrainedRun], bench: Sequence[TwoInputRow]
 ) -> MixtureSummary:
-    shares = {
-        metric: estimate_share(seeds, metric, bench, config.confidence, config.seed) for metric in METRIC_PARTS
-    }
+    shares = {metric: estimate_share(seeds, metric, bench, config.confidence, config.seed) for metric in METRIC_PARTS}
     aucs = [measure_twin_auc(run.answers.interruption, bench) for run in runs]
     known = [auc for auc in aucs if auc is not None]
     none = Estimate(mean=None, low=None, high=None, n=0)

@@ -26,7 +26,7 @@ class PerceiveRow:
 
     front: SoundFront
 
-    def __call__(self, row: dict[str, Any], rng: np.random.Generator) -> TwoInputRow:
+    def __call__(self, row: dict[str, Any], rng: np.random.Generator) -> TwoInputRow:  # noqa: ARG002
         """Return the row as the model perceives it; nothing is drawn."""
         return perceive_row(
             self.front,
