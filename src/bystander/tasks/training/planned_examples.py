@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from torch.utils.data import Dataset, Sampler
 
 from bystander.tasks.training.contract import Collate, ExampleSource
@@ -39,12 +41,12 @@ class MicroBatches(Sampler[list[Item]]):  # type: ignore[misc]  # torch is not t
     def __iter__(self) -> Iterator[list[Item]]:
         epoch = self.epoch
         for numbers in self._plan(epoch):
-            yield [(epoch, number) for number in numbers]
+            yield [(epoch, int(number)) for number in numbers]
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = 0 if self._always_first else epoch
 
-    def _plan(self, epoch: int) -> Sequence[Sequence[int]]:
+    def _plan(self, epoch: int) -> Sequence[npt.NDArray[np.int64]]:
         return plan_epoch(self._source.lengths, self._source.groups, self._size, self._seed, epoch)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -115,16 +114,15 @@ class PlannedTrainer(Trainer):  # type: ignore[misc]  # transformers is not type
         config = self._job.config
         micro_batches = MicroBatches(source, self.args.per_device_train_batch_size, config.seed, always_first)
         workers = config.loader_workers
-        # Forking a process in which threads of torch and Prefect run can block for ever.
-        methods = multiprocessing.get_all_start_methods()
-        context = "forkserver" if "forkserver" in methods else "spawn"
         loader: Any = DataLoader(
             PlannedExamples(source, micro_batches),
             batch_sampler=micro_batches,
             collate_fn=CountedCollate(self._job.collate),
             num_workers=workers,
             persistent_workers=workers > 0,
-            multiprocessing_context=context if workers else None,
+            # A fork of a process in which threads of torch and Prefect run can block for ever; and workers of a fork
+            # server stay for ever when this process is killed.
+            multiprocessing_context="spawn" if workers else None,
             pin_memory=self.args.device.type == "cuda",
             # One of its own: what is loaded, and in how many processes, changes no draw of a dropout.
             generator=torch.Generator().manual_seed(0),
