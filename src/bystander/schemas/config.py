@@ -28,7 +28,7 @@ IDLE_WHERE_ROWS_REPEAT = frozenset({"targets", "wave_surplus", "max_waves"})
 
 _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
-_KINDS = ("engine", "runner")
+_KINDS = ("engine", "runner", "architecture")
 """Fields that say what kind of thing a mapping describes: those of one kind mean nothing to another."""
 _Config = TypeVar("_Config", bound=Params)
 _PROFILES = resources.files("bystander.schemas") / "profiles"
@@ -305,8 +305,8 @@ def _nest(key: str, value: Any) -> dict[str, Any]:
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any], replaced: AbstractSet[str] = _BY_CLASS) -> dict[str, Any]:
     """Lay `over` over `base`.
 
-    A mapping of classes (one of the fields `replaced`), or one that names another engine or task runner, replaces the
-    old one whole.
+    A mapping of classes (one of the fields `replaced`), or one that names another engine, task runner or architecture,
+    replaces the old one whole.
     """
     merged = dict(base)
     for key, value in over.items():
