@@ -132,6 +132,16 @@ class LexiconWordsConfig(EngineConfig):
     vad: VadConfig = SileroVadConfig()
 
 
+class RecurrentDetectorConfig(EngineConfig):
+    """A small causal network that `bystander train sid` made: a few thousand steps a second, without torch."""
+
+    engine: Literal["recurrent"] = "recurrent"
+    model: str = Field(min_length=1)
+    """Folder of the trained detector; it says the length of the chunks."""
+    threshold: Threshold | None = None
+    """Least probability of a positive chunk; null for the one that was chosen after training."""
+
+
 OneDetectorConfig = Annotated[
     EnergyVadConfig
     | WebrtcVadConfig
@@ -140,6 +150,7 @@ OneDetectorConfig = Annotated[
     | FsmnVadConfig
     | SmartTurnConfig
     | LexiconWordsConfig
+    | RecurrentDetectorConfig
     | FakeDetectorConfig,
     Field(discriminator="engine"),
 ]
@@ -161,6 +172,7 @@ DetectorConfig = Annotated[
     | FsmnVadConfig
     | SmartTurnConfig
     | LexiconWordsConfig
+    | RecurrentDetectorConfig
     | FakeDetectorConfig
     | KConsecutiveConfig,
     Field(discriminator="engine"),

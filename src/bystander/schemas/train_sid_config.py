@@ -75,6 +75,24 @@ class RecurrentConfig(Params):
     """Null trains on the clips as they are."""
 
 
+class RecurrentFolder(Params):
+    """`config.json` of a trained recurrent detector's folder."""
+
+    architecture: Literal["recurrent"] = "recurrent"
+    version: Literal[1] = 1
+    """Of its features and its graph."""
+    mel_bands: int = Field(ge=1)
+    context_steps: int = Field(ge=0)
+    hidden: int = Field(ge=1)
+    layers: int = Field(ge=1)
+    chunk_s: float = Field(gt=0, le=10)
+    """Chunks that it was made to hear a stream in."""
+    k: int = Field(ge=1)
+    """Positive chunks in a row that its threshold was chosen for."""
+    threshold: float = Field(0.5, gt=0, lt=1)
+    """Least probability of a positive chunk."""
+
+
 SidModelConfig = Annotated[SidLmConfig | RecurrentConfig, Field(discriminator="architecture")]
 
 

@@ -13,6 +13,7 @@ from bystander.schemas.detector_configs import (
     FsmnVadConfig,
     KConsecutiveConfig,
     LexiconWordsConfig,
+    RecurrentDetectorConfig,
     SileroVadConfig,
     SmartTurnConfig,
     TenVadConfig,
@@ -27,6 +28,7 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     SileroVadConfig: ("silero_vad_detector", "SileroVadDetector"),
     TenVadConfig: ("ten_vad_detector", "TenVadDetector"),
     FsmnVadConfig: ("fsmn_vad_detector", "FsmnVadDetector"),
+    RecurrentDetectorConfig: ("recurrent_detector", "RecurrentDetector"),
     FakeDetectorConfig: ("fake_detector", "FakeDetector"),
 }
 """Module and class of each adapter that is made from its configuration and a `ResolveModel`."""

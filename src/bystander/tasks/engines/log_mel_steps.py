@@ -32,6 +32,9 @@ _SPREAD_DB = 20.0
 """Features are divided by it, so that they spread about 1."""
 _SCALE_POWER = 2.0 / WINDOW_SAMPLES**2 / 0.375  # of a Hann window: the power of a full-scale square wave is about 1
 
+EMPTY_FEATURE = -1.0
+"""What the frames before a clip are taken for: about those of a quiet room."""
+
 Features = npt.NDArray[np.float32]
 
 

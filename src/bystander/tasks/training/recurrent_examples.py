@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bystander.schemas.engines import Samples
-from bystander.schemas.identity import make_rng
-from bystander.schemas.train_sid_config import TrainSidConfig, RecurrentConfig
-from bystander.tasks.audio.coding import decode_audio
-from bystander.tasks.audio.resampling import resample
+from bystander.schemas.train_sid_config import CropSettings, RecurrentConfig, TrainSidConfig
 from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE, STEP_FRAMES, STEP_S, Features, measure_log_mel
 from bystander.tasks.training.clip_augmentation import augment_clip
 from bystander.tasks.training.crops import end_density, label_ends, shift_break
 
-_STAGE = "augment_clip"
+RECURRENT_COLUMNS = ("words", "break_word_index")
+"""Columns of SID_FINAL that an example is made of, besides its sound."""
+
 Steps = npt.NDArray[np.float32]
 
 
@@ -40,41 +38,38 @@ class RecurrentExample:
 
 
 @dataclass(frozen=True, slots=True)
-class RecurrentExamples:
-    """Makes examples of rows: it is pickled into the processes that read ahead."""
+class MakeRecurrentExample:
+    """From rows to examples, as `ShardExamples` asks for them; it is pickled into the processes that read ahead."""
 
     config: TrainSidConfig
+    varies: bool
+    """Whether clips are augmented; what is held out is heard as it is."""
 
-    def make(self, row: Mapping[str, Any], epoch: int | None) -> RecurrentExample:
-        """Return a row's example, varied for an epoch; None for the clip as it is, which is what is held out.
+    def __call__(self, row: Mapping[str, Any], rng: np.random.Generator) -> RecurrentExample:
+        """Return a row's example, varied by what is drawn.
 
-        Columns read: id, audio, words, break_word_index. What is drawn hangs on (seed, id, epoch) alone.
-
-        Raises:
-            InputError: the clip cannot be decoded.
+        Columns read: samples (float32, 16 kHz), words, break_word_index.
         """
-        samples, rate = decode_audio(row["audio"]["bytes"])
-        samples = resample(samples, rate, SAMPLING_RATE)
         model = self.config.model
         assert isinstance(model, RecurrentConfig)
-        words = row["words"]
+        samples, words = row["samples"], row["words"]
         break_s = shift_break(
             [word["start_s"] for word in words],
             [word["end_s"] for word in words],
             row["break_word_index"],
             self.config.crops.shift_words,
         )
-        if epoch is not None and model.augmentation is not None:
-            rng = make_rng(self.config.seed, row["id"], _STAGE, epoch)
+        if self.varies and model.augmentation is not None:
             samples, break_s = augment_clip(samples, SAMPLING_RATE, break_s, model.augmentation, rng)
-        return self._weigh(samples, break_s, model.mel_bands)
+        return weigh_crops(measure_log_mel(samples, model.mel_bands), break_s, self.config.crops)
 
-    def _weigh(self, samples: Samples, break_s: float | None, bands: int) -> RecurrentExample:
-        steps = measure_log_mel(samples, bands)
-        ends_s = (np.arange(len(steps)) + 1) * STEP_S
-        weights = STEP_S * end_density(ends_s, len(samples) / SAMPLING_RATE, break_s, self.config.crops)
-        targets = label_ends(ends_s, break_s)
-        return RecurrentExample(steps, targets.astype(np.float32), weights.astype(np.float32))
+
+def weigh_crops(steps: Features, break_s: float | None, crops: CropSettings) -> RecurrentExample:
+    """Return the example of a clip's features: each step's label, and its share of the crops."""
+    ends_s = (np.arange(len(steps)) + 1) * STEP_S
+    density = end_density(ends_s, max(len(steps), 1) * STEP_S, break_s, crops)
+    weights = density / max(float(density.sum()), 1e-9)
+    return RecurrentExample(steps, label_ends(ends_s, break_s).astype(np.float32), weights.astype(np.float32))
 
 
 def collate_examples(examples: Sequence[RecurrentExample]) -> dict[str, Any]:
@@ -89,4 +84,6 @@ def collate_examples(examples: Sequence[RecurrentExample]) -> dict[str, Any]:
         steps[at, : len(example.steps)] = example.steps
         targets[at, : len(example.steps)] = example.targets
         weights[at, : len(example.steps)] = example.weights
-    return {name: torch.from_numpy(value) for name, value in (("steps", steps), ("targets", targets), ("weights", weights))}
+    return {
+        name: torch.from_numpy(value) for name, value in (("steps", steps), ("targets", targets), ("weights", weights))
+    }

@@ -7,6 +7,7 @@ nothing else, so its state at a time is its reading of the crop that ends there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bystander.schemas.train_sid_config import RecurrentConfig
-from bystander.tasks.engines.log_mel_steps import STEP_FRAMES
+from bystander.tasks.engines.log_mel_steps import EMPTY_FEATURE, STEP_FRAMES
 
 
 class RecurrentNetwork(nn.Module):
@@ -28,6 +29,10 @@ class RecurrentNetwork(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.hidden, 1)
 
+    def count_loss_items(self, batch: Mapping[str, Tensor]) -> int:
+        """Return over how many clips the loss of a batch is the mean."""
+        return len(batch["steps"])
+
     def forward(
         self, steps: Tensor, targets: Tensor | None = None, weights: Tensor | None = None, **_: Any
     ) -> dict[str, Tensor]:
@@ -36,22 +41,18 @@ class RecurrentNetwork(nn.Module):
         Args:
             steps: shape (clips, steps, STEP_FRAMES, bands), float32.
             targets: shape (clips, steps), 0 or 1: whether a crop that ends here ends after the break.
-            weights: shape (clips, steps): how often crops end here; 0 after a clip's end. The loss is their mean.
+            weights: shape (clips, steps): the share of a clip's crops that end here; a clip's sum to 1.
         """
         clips, count = steps.shape[:2]
         frames = steps.reshape(clips, count * STEP_FRAMES, -1).transpose(1, 2)
-        frames = functional.pad(frames, (self.context_frames, 0), value=EMPTY)
+        frames = functional.pad(frames, (self.context_frames, 0), value=EMPTY_FEATURE)
         seen = functional.relu(self.convolution(frames)).transpose(1, 2)
         states, _unused = self.recurrent(self.dropout(seen))
         logits = self.head(self.dropout(states)).squeeze(2)
         if targets is None or weights is None:
             return {"logits": logits}
         loss = functional.binary_cross_entropy_with_logits(logits, targets, weights, reduction="sum")
-        return {"loss": loss / weights.sum(), "logits": logits}
-
-
-EMPTY = -1.0
-"""What the frames before a clip are taken for: about a quiet room's."""
+        return {"loss": loss / clips, "logits": logits}
 
 
 @torch.no_grad()
