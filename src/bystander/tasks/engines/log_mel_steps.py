@@ -1,8 +1,8 @@
 """Log-mel features of a growing clip, in numpy: what a small causal network hears.
 
-A frame is 25 ms of sound that ends where its hop of 10 ms does, so that nothing of it lies ahead. Four frames are a step,
-the least time after which a network answers. A clip fed in pieces has bit for bit the features of the whole: each step is
-computed by itself.
+A frame is 25 ms of sound that ends where its hop of 10 ms does, so that nothing of it lies ahead. Four frames are a
+step, the least time after which a network answers. A clip fed in pieces has bit for bit the features of the whole: each
+step is computed by itself.
 
 Levels are relative to the loudest frame so far, which is forgotten slowly: how far a user sits from the microphone does
 not matter, and no future is needed to know it.
@@ -32,6 +32,8 @@ _SPREAD_DB = 20.0
 """Features are divided by it, so that they spread about 1."""
 _SCALE_POWER = 2.0 / WINDOW_SAMPLES**2 / 0.375  # of a Hann window: the power of a full-scale square wave is about 1
 
+LEAST_FEATURE = -2.0
+"""60 dB below the loudest: a finer floor would tell the recording's own level."""
 EMPTY_FEATURE = -1.0
 """What the frames before a clip are taken for: about those of a quiet room."""
 
@@ -56,7 +58,7 @@ class LogMelSteps:
             samples: shape (n,), float32 in [-1, 1], 16 kHz; any length.
 
         Returns:
-            Shape (steps, STEP_FRAMES, bands), float32: about -4 where a band is empty to 1 where it holds all the power.
+            Shape (steps, STEP_FRAMES, bands), float32: from LEAST_FEATURE, where a band is empty, to 1.
         """
         heard = np.concatenate([self._heard, np.asarray(samples, np.float32)])
         steps = (len(heard) - (WINDOW_SAMPLES - HOP_SAMPLES)) // STEP_SAMPLES
@@ -73,7 +75,7 @@ class LogMelSteps:
         bands = power.reshape(steps, STEP_FRAMES, -1) @ self._filters
         levels = 10 * np.log10(np.maximum(bands, _LEAST_POWER))
         loudest = self._follow(levels.max(axis=2).reshape(-1).astype(np.float64)).reshape(steps, STEP_FRAMES, 1)
-        relative: Features = ((levels - loudest) / _SPREAD_DB + 1).astype(np.float32)
+        relative: Features = np.maximum((levels - loudest) / _SPREAD_DB + 1, LEAST_FEATURE).astype(np.float32)
         return relative
 
     def _follow(self, levels_db: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

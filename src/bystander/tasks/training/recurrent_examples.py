@@ -67,7 +67,7 @@ class MakeRecurrentExample:
 def weigh_crops(steps: Features, break_s: float | None, crops: CropSettings) -> RecurrentExample:
     """Return the example of a clip's features: each step's label, and its share of the crops."""
     ends_s = (np.arange(len(steps)) + 1) * STEP_S
-    density = end_density(ends_s, max(len(steps), 1) * STEP_S, break_s, crops)
+    density = end_density(ends_s - STEP_S / 2, max(len(steps), 1) * STEP_S, break_s, crops)
     weights = density / max(float(density.sum()), 1e-9)
     return RecurrentExample(steps, label_ends(ends_s, break_s).astype(np.float32), weights.astype(np.float32))
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bystander.schemas.train_sid_config import RecurrentConfig
+from bystander.schemas.train_sid_config import RecurrentConfig, RecurrentFolder, TrainSidConfig
 from bystander.tasks.engines.log_mel_steps import STEP_FRAMES
+from bystander.tasks.engines.recurrent_detector import CONFIG_NAME, GRAPH_NAME
 from bystander.tasks.training.recurrent_model import RecurrentNetwork
 
 _OPSET, _IR_VERSION = 17, 8
@@ -58,6 +59,24 @@ def export_recurrent(network: RecurrentNetwork, config: RecurrentConfig, path: P
     )
     onnx.checker.check_model(model, full_check=True)
     path.write_bytes(model.SerializeToString(deterministic=True))
+
+
+def save_recurrent(network: RecurrentNetwork, config: TrainSidConfig, threshold: float, folder: Path) -> None:
+    """Write the folder of a detector: its graph, and a `config.json` that says how it hears a stream."""
+    model = config.model
+    assert isinstance(model, RecurrentConfig)
+    folder.mkdir(parents=True, exist_ok=True)
+    export_recurrent(network, model, folder / GRAPH_NAME)
+    settings = RecurrentFolder(
+        mel_bands=model.mel_bands,
+        context_steps=model.context_steps,
+        hidden=model.hidden,
+        layers=model.layers,
+        chunk_s=config.chunk_s,
+        k=config.k,
+        threshold=threshold,
+    )
+    (folder / CONFIG_NAME).write_text(settings.model_dump_json(indent=2) + "\n")
 
 
 class _Graph:

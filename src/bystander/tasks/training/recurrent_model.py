@@ -1,8 +1,8 @@
 """The small causal network of the recurrent detector, in torch: it is trained here, and runs without torch afterwards.
 
-A step's frames and some before them go through one convolution, then through gated recurrent layers, then to one number:
-how likely the user has begun to say something new. What the network knows at a step is what it heard until then, and
-nothing else, so its state at a time is its reading of the crop that ends there.
+A step's frames and some before them go through one convolution, then through gated recurrent layers, then to one
+number: how likely the user has begun to say something new. What the network knows at a step is what it heard until
+then, and nothing else, so its state at a time is its reading of the crop that ends there.
 """
 
 from __future__ import annotations
