@@ -37,6 +37,10 @@ class Augmentation(Params):
     Ranges are drawn from evenly, a clip and epoch; shares are of the clips. What is held out is never varied.
     """
 
+    joined_share: float = Field(0.3, ge=0, le=1)
+    """Put after the backchannel of another clip of the language, as far as the one that is drawn is a backchannel."""
+    joined_gap_s: tuple[float, float] = (0.1, 0.6)
+    """Pause between the two."""
     speed: tuple[float, float] = (0.85, 1.2)
     """Slower or faster, and with it lower or higher: other speakers."""
     lead_s: tuple[float, float] = (0.0, 0.8)
@@ -51,7 +55,7 @@ class Augmentation(Params):
 
     @model_validator(mode="after")
     def _ranges_ascend(self) -> Augmentation:
-        for name in ("speed", "lead_s", "noise_snr_db", "gain_db"):
+        for name in ("joined_gap_s", "speed", "lead_s", "noise_snr_db", "gain_db"):
             lowest, highest = getattr(self, name)
             if lowest > highest:
                 raise ValueError(f"{name}: give two numbers, the smaller first, not {lowest}, {highest}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +28,14 @@ from bystander.tasks.engines.log_mel_steps import (
 from bystander.tasks.engines.recurrent_detector import RecurrentDetector
 from bystander.tasks.training.clip_augmentation import augment_clip
 from bystander.tasks.training.crops import draw_ends, label_ends
-from bystander.tasks.training.recurrent_examples import MakeRecurrentExample, collate_examples, weigh_crops
+from bystander.tasks.training.recurrent_examples import (
+    MakeSpokenClip,
+    RecurrentExamples,
+    SpokenClip,
+    collate_examples,
+    join_clips,
+    weigh_crops,
+)
 from bystander.tasks.training.recurrent_export import save_recurrent
 from bystander.tasks.training.recurrent_model import RecurrentNetwork, score_steps
 
@@ -144,24 +153,57 @@ def make_row(row_id: str, break_s: float | None) -> dict[str, object]:
             : len(samples) - round(break_s * SAMPLING_RATE)
         ]
         words += [{"word": "go", "start_s": break_s, "end_s": 1.8}]
-    return {"id": row_id, "samples": samples, "words": words, "break_word_index": None if break_s is None else 1}
+    index = None if break_s is None else 1
+    return {"id": row_id, "samples": samples, "words": words, "break_word_index": index, "language": "en"}
+
+
+class Rows:
+    """A source of clips in memory."""
+
+    def __init__(self, rows: list[dict[str, object]], shift_words: int = 0) -> None:
+        self._clips = [MakeSpokenClip(shift_words)(row, make_rng(0, "", "")) for row in rows]
+
+    def __len__(self) -> int:
+        return len(self._clips)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.array([len(clip.samples) / SAMPLING_RATE for clip in self._clips])
+
+    @property
+    def groups(self) -> np.ndarray:
+        return np.zeros(len(self), np.int64)
+
+    def read(self, numbers: Sequence[int], epoch: int) -> list[SpokenClip]:
+        return [self._clips[number] for number in numbers]
 
 
 def test_example_is_shifted_by_a_word_and_varies_by_epoch() -> None:
     row = make_row("a", 1.0)
-    plain = TrainSidConfig(model=MODEL, crops=CropSettings(shift_words=0, min_s=0.04))
-    held_out = MakeRecurrentExample(plain, varies=False)(row, make_rng(0, "a", "example", 0))
+    config = TrainSidConfig(model=MODEL, crops=CropSettings(min_s=0.04))
+    (held_out,) = RecurrentExamples(Rows([row], 0), config, varies=False).read([0], 3)
     assert held_out.targets.tolist() == [0.0] * 25 + [1.0] * 25
-    shifted = plain.model_copy(update={"crops": CropSettings(shift_words=1, min_s=0.04)})
-    late = MakeRecurrentExample(shifted, varies=False)(row, make_rng(0, "a", "example", 0))
+    (late,) = RecurrentExamples(Rows([row], 1), config, varies=False).read([0], 3)
     assert late.targets.sum() == 5  # the break word is the last: from its end at 1.8 s on
-    make = MakeRecurrentExample(plain, varies=True)
-    first, same, other = (make(row, make_rng(0, "a", "example", epoch)) for epoch in (0, 0, 1))
-    np.testing.assert_array_equal(first.steps, same.steps)
+    source = RecurrentExamples(Rows([make_row("b", None), row]), config, varies=True)
+    first, other = (source.read([1], epoch)[0] for epoch in (0, 1))
+    again = pickle.loads(pickle.dumps(source)).read([0, 1], 0)[1]
+    np.testing.assert_array_equal(first.steps, again.steps)
     assert first.steps.shape != other.steps.shape
     batch = collate_examples([first, other])
     assert batch["steps"].shape[:2] == batch["weights"].shape
     assert batch["weights"].sum(dim=1).tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
+
+
+def test_joined_clips_keep_their_words_and_their_pause() -> None:
+    before, clip = Rows([make_row("b", None), make_row("a", 1.0)]).read([0, 1], 0)
+    joined = join_clips(before, clip, 0.25)
+    # The first ends at 0.6 s, the second begins at 0.3 s of its own: at 0.85 s now. Its break is 0.7 s later.
+    assert joined.speech_s == pytest.approx((0.3, 0.85 + 1.5))
+    assert joined.break_s == pytest.approx(1.55)
+    at = round(1.55 * SAMPLING_RATE)
+    np.testing.assert_array_equal(joined.samples[at : at + 8000], clip.samples[16000:24000])
+    np.testing.assert_array_equal(joined.samples[:9600], before.samples[:9600])
 
 
 def test_break_moves_with_the_sound() -> None:
@@ -178,14 +220,14 @@ def test_break_moves_with_the_sound() -> None:
 
 def test_small_network_learns_where_the_second_sound_begins() -> None:
     config = TrainSidConfig(model=MODEL, crops=CropSettings(shift_words=0, min_s=0.04))
-    make = MakeRecurrentExample(config, varies=True)
     rows = [make_row("x" * (i + 1), None if i % 3 == 0 else 0.6 + 0.1 * i) for i in range(6)]
+    source = RecurrentExamples(Rows(rows), config, varies=True)
     torch.manual_seed(0)
     network = RecurrentNetwork(MODEL)
     optimiser = torch.optim.AdamW(network.parameters(), 0.01)
     losses = []
     for epoch in range(30):
-        batch = collate_examples([make(row, make_rng(0, str(row["id"]), "example", epoch)) for row in rows])
+        batch = collate_examples(source.read(range(len(rows)), epoch))
         loss = network(**batch)["loss"]
         optimiser.zero_grad()
         loss.backward()
@@ -193,6 +235,6 @@ def test_small_network_learns_where_the_second_sound_begins() -> None:
         losses.append(loss.item())
     assert losses[0] == pytest.approx(0.69, abs=0.1)
     assert np.mean(losses[-5:]) < 0.25
-    heard = MakeRecurrentExample(config, varies=False)(make_row("y", 1.0), make_rng(0, "y", "example", 0))
+    (heard,) = RecurrentExamples(Rows([make_row("y", 1.0)]), config, varies=False).read([0], 0)
     probabilities = score_steps(network, torch.from_numpy(heard.steps)).numpy()
     assert probabilities[5:24].max() < 0.5 < probabilities[30:].min()

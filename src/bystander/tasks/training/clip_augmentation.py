@@ -12,9 +12,8 @@ _ROOM_S = (0.1, 0.5)
 """Time in which an echo falls by 60 dB."""
 _DIRECT_SHARE = (0.3, 0.9)
 """Of the sound's power."""
-_NOISE_SLOPES = (0.0, 2.0)
-"""Exponents of the noise's power over frequency: white to brown."""
-_NOISE_CORNER_HZ = 60.0
+_NOISE_POLES = (0.0, 0.98)
+"""Of the filter that colours white noise: white to falling by 6 dB an octave from 50 Hz on."""
 
 
 def augment_clip(
@@ -27,13 +26,13 @@ def augment_clip(
     speed, lead_s = rng.uniform(*settings.speed), rng.uniform(*settings.lead_s)
     in_room, on_line = rng.random() < settings.room_share, rng.random() < settings.line_share
     echo_s, direct = rng.uniform(*_ROOM_S), rng.uniform(*_DIRECT_SHARE)
-    slope, snr_db = rng.uniform(*_NOISE_SLOPES), rng.uniform(*settings.noise_snr_db)
+    pole, snr_db = rng.uniform(*_NOISE_POLES), rng.uniform(*settings.noise_snr_db)
     gain_db = rng.uniform(*settings.gain_db)
     varied = _change_speed(samples, speed)
     varied = np.concatenate([np.zeros(round(lead_s * rate), np.float32), varied])
     if in_room:
         varied = _echo(varied, rate, echo_s, direct, rng)
-    varied = _add_noise(varied, rate, slope, snr_db, rng)
+    varied = _add_noise(varied, rate, pole, snr_db, rng)
     if on_line:
         varied = _pass_line(varied, rate)
     varied = np.clip(varied * np.float32(10 ** (gain_db / 20)), -1, 1)
@@ -58,16 +57,16 @@ def _echo(samples: Samples, rate: int, echo_s: float, direct: float, rng: np.ran
     return wet
 
 
-def _add_noise(samples: Samples, rate: int, slope: float, snr_db: float, rng: np.random.Generator) -> Samples:
+def _add_noise(samples: Samples, rate: int, pole: float, snr_db: float, rng: np.random.Generator) -> Samples:
     """Return the sound over steady noise; the level of speech is that of the louder half of its frames of 10 ms."""
+    from scipy.signal import lfilter
+
     frame = rate // 100
     power = np.sort(np.mean(samples[: len(samples) // frame * frame].reshape(-1, frame) ** 2, axis=1))
     speech = float(np.mean(power[len(power) // 2 :])) if len(power) else 0.0
     if speech <= 0:
         return samples
-    spectrum = np.fft.rfft(rng.standard_normal(len(samples)))
-    spectrum /= np.maximum(np.fft.rfftfreq(len(samples), 1 / rate), _NOISE_CORNER_HZ) ** (slope / 2)
-    noise = np.fft.irfft(spectrum, len(samples))
+    noise = lfilter([1.0], [1.0, -pole], rng.standard_normal(len(samples), np.float32))
     noise *= np.sqrt(speech / np.mean(noise**2)) * 10 ** (-snr_db / 20)
     return (samples + noise).astype(np.float32)
 
