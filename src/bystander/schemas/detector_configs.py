@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, ValidationError
 
@@ -142,6 +142,23 @@ class RecurrentDetectorConfig(EngineConfig):
     """Least probability of a positive chunk; null for the one that was chosen after training."""
 
 
+class SidLmDetectorConfig(EngineConfig):
+    """A detector that `bystander train sid` made after the SID paper: audio encoder and small language model.
+
+    It hears the growing prefix anew at each chunk, so the time that a clip takes grows with the square of its length.
+    """
+
+    SPEED_ONLY: ClassVar[frozenset[str]] = frozenset({"device"})
+
+    engine: Literal["sid_lm"] = "sid_lm"
+    model: str = Field(min_length=1)
+    """Folder of the trained detector; it says the length of the chunks and how much is heard at most."""
+    threshold: Threshold | None = None
+    """Least probability of a positive chunk; null for the one that was chosen after training."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+
+
 OneDetectorConfig = Annotated[
     EnergyVadConfig
     | WebrtcVadConfig
@@ -151,6 +168,7 @@ OneDetectorConfig = Annotated[
     | SmartTurnConfig
     | LexiconWordsConfig
     | RecurrentDetectorConfig
+    | SidLmDetectorConfig
     | FakeDetectorConfig,
     Field(discriminator="engine"),
 ]
@@ -173,6 +191,7 @@ DetectorConfig = Annotated[
     | SmartTurnConfig
     | LexiconWordsConfig
     | RecurrentDetectorConfig
+    | SidLmDetectorConfig
     | FakeDetectorConfig
     | KConsecutiveConfig,
     Field(discriminator="engine"),

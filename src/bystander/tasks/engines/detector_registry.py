@@ -14,6 +14,7 @@ from bystander.schemas.detector_configs import (
     KConsecutiveConfig,
     LexiconWordsConfig,
     RecurrentDetectorConfig,
+    SidLmDetectorConfig,
     SileroVadConfig,
     SmartTurnConfig,
     TenVadConfig,
@@ -30,6 +31,7 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     FsmnVadConfig: ("fsmn_vad_detector", "FsmnVadDetector"),
     RecurrentDetectorConfig: ("recurrent_detector", "RecurrentDetector"),
     FakeDetectorConfig: ("fake_detector", "FakeDetector"),
+    SidLmDetectorConfig: ("sid_lm_detector", "SidLmDetector"),
 }
 """Module and class of each adapter that is made from its configuration and a `ResolveModel`."""
 
@@ -55,7 +57,8 @@ def open_detector(config: DetectorConfig, resolve_model: ResolveModel) -> Detect
 
 def computes_elsewhere(config: DetectorConfig) -> bool:
     """Whether a detector computes on threads of its own, so that the CPU time of the thread that asks says little."""
-    return isinstance(config.of if isinstance(config, KConsecutiveConfig) else config, LexiconWordsConfig)
+    inner = config.of if isinstance(config, KConsecutiveConfig) else config
+    return isinstance(inner, LexiconWordsConfig | SidLmDetectorConfig)
 
 
 def _find_adapter(module: str, name: str) -> Any:
