@@ -80,7 +80,7 @@ def _plan_lines(
     take = row["recording_id"]
     if params.assistant_takes is not None:
         number = int(rng.integers(params.assistant_takes))
-        take = make_id("take", language, row["assistant_text"], number)
+        take = make_id("take", row["language"], row["assistant_text"], number)
         order = make_rng(context.build_seed, take, NAME, "voices").permutation(len(speaking))
         assistant = next(speaking[i] for i in order if speaking[i] != user)
     spoken = {**common, "recording_id": take}
