@@ -18,10 +18,11 @@ _KINDS = ("trained", "voice activity detector", "other")
 
 @dataclass(frozen=True, slots=True)
 class DetectorLine:
-    """A line of the table. `times` says how many times better than the best VAD it is in APT; None where not defined."""
+    """A line of the table."""
 
     row: DetectorRow
     times: float | None
+    """How many times better than the best VAD it is in APT."""
     best: frozenset[str]
     """Figures in which no other detector is better: `fir`, `irl_s`, `apt_s`."""
 
@@ -44,11 +45,15 @@ def draw_benches(benches: Sequence[DetectorBench]) -> list[BenchSection]:
 def draw_thresholds(choice: ThresholdChoice) -> list[Markup]:
     """Return a chart each of APT, FIR and IRL over the threshold, with the one that was picked."""
     marks = [Mark(f"picked, {choice.picked:g}", [choice.picked], "picked")]
+    at_all = [one.threshold for one in choice.scores]
+    span = (min(at_all), max(at_all)) if at_all else None
     charts = []
     for title, figure, unit in (("APT", "apt_s", "s"), ("FIR", "fir", ""), ("IRL", "irl_s", "s")):
         told = [(one.threshold, value) for one in choice.scores if (value := getattr(one, figure)) is not None]
         line = Line("", [at for at, _ in told], [value for _, value in told], 0, dotted=len(told) <= 40)
-        charts.append(draw_lines(title, Frame("threshold", unit, stat="↓ lower is better"), [line], marks=marks))
+        charts.append(
+            draw_lines(title, Frame("threshold", unit, x_span=span, stat="↓ lower is better"), [line], marks=marks)
+        )
     return charts
 
 

@@ -12,7 +12,9 @@ from markupsafe import Markup
 from bystander.pages.crop_charts import CropSection, draw_crops
 from bystander.pages.detector_charts import BenchSection, draw_benches, draw_thresholds
 from bystander.pages.line_plot import Frame, Line, Mark, draw_lines
+from bystander.pages.mixture_charts import MixtureSection, draw_mixtures
 from bystander.pages.page_templates import render_page
+from bystander.schemas.evaluation_table import TEST_TITLES, show_p
 from bystander.schemas.training_report import PhaseCurves, StepFigures, TrainingReport
 
 _MOST_STEPS = 40
@@ -30,6 +32,7 @@ def render_training_report(data: TrainingReport) -> str:
     """Return the page. It loads nothing from anywhere; the same data give the same page."""
     crops: CropSection | None = draw_crops(data.crops) if data.crops else None
     benches: list[BenchSection] = draw_benches(data.benches)
+    mixtures: MixtureSection | None = draw_mixtures(data.mixtures) if data.mixtures else None
     return render_page(
         "training_report.html.j2",
         ("evaluation_report.css", "sid_report.css", "training_report.css"),
@@ -40,14 +43,18 @@ def render_training_report(data: TrainingReport) -> str:
         crops=crops,
         thresholds=draw_thresholds(data.threshold) if data.threshold else [],
         benches=benches,
+        mixtures=mixtures,
         settings=list(_flatten(data.settings)),
         show=_show_figure,
+        show_p=show_p,
+        tests=TEST_TITLES,
     )
 
 
 def _list_sections(data: TrainingReport) -> dict[str, str]:
     found: dict[str, tuple[str, bool]] = {
         "detectors": ("Detectors", bool(data.benches)),
+        "mixtures": ("Mixtures", data.mixtures is not None),
         "data": ("Data", bool(data.data or data.left_out)),
         "curves": ("Curves", any(phase.history for phase in data.phases)),
         "crops": ("Crops", data.crops is not None),

@@ -1,4 +1,4 @@
-"""What the page of a training run shows. Trainers fill it; every section but the first is left out where it has nothing.
+"""What the page of a training run shows. Trainers fill it; a section that has nothing is left out.
 
 `pages.training_report.render_training_report` makes the page.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bystander.schemas.evaluation_scores import Estimate
+from bystander.schemas.mixture_results import MixtureResults
 
 
 class StepFigures(Protocol):
@@ -171,5 +172,6 @@ class TrainingReport:
     crops: CropFigures | None = None
     threshold: ThresholdChoice | None = None
     benches: Sequence[DetectorBench] = ()
+    mixtures: MixtureResults | None = None
     links: Sequence[tuple[str, str]] = ()
     """Name and relative address of pages beside this one."""
