@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from bystander.schemas.sid_lm_config import SidLmConfig
 from bystander.schemas.stages import Params
 from bystander.schemas.training_config import Optimisation, TrainingConfig
 
@@ -23,12 +24,6 @@ class CropSettings(Params):
     """Standard deviation of those ends around it."""
     min_s: float = Field(0.2, gt=0, le=10)
     """No crop is shorter."""
-
-
-class SidLmConfig(Params):
-    """The detector of the SID paper: audio encoder, projector, small language model, binary head on its last state."""
-
-    architecture: Literal["sid_lm"] = "sid_lm"
 
 
 class RecurrentConfig(Params):
