@@ -50,6 +50,8 @@ def draw_thresholds(choice: ThresholdChoice) -> list[Markup]:
     charts = []
     for title, figure, unit in (("APT", "apt_s", "s"), ("FIR", "fir", ""), ("IRL", "irl_s", "s")):
         told = [(one.threshold, value) for one in choice.scores if (value := getattr(one, figure)) is not None]
+        if not told:
+            continue
         line = Line("", [at for at, _ in told], [value for _, value in told], 0, dotted=len(told) <= 40)
         charts.append(
             draw_lines(title, Frame("threshold", unit, x_span=span, stat="↓ lower is better"), [line], marks=marks)

@@ -66,6 +66,8 @@ def _list_sections(data: TrainingReport) -> dict[str, str]:
 
 def _count_tiles(data: TrainingReport) -> list[tuple[str, str]]:
     tiles = [("rows trained on", f"{sum(part.rows for part in data.data):,}")] if data.data else []
+    if data.mixtures:
+        tiles += [("models trained", f"{len(data.mixtures.runs):,}"), ("seeds", f"{len(data.mixtures.seeds):,}")]
     for phase in [phase for phase in data.phases if phase.history][-1:]:
         of = f"{phase.name}, " if len(data.phases) > 1 else ""
         tiles.append((f"{of}steps", f"{phase.history[-1].step:,}"))

@@ -106,12 +106,12 @@ class CropFigures:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdScore:
-    """Scores of the detector at one threshold of its probability; None where nothing defines them."""
+    """Scores of the detector at one threshold of its probability; None where they are undefined or not known."""
 
     threshold: float
-    fir: float
-    irl_s: float | None
     apt_s: float
+    fir: float | None = None
+    irl_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
