@@ -39,7 +39,8 @@ class SidLmDetector:
             ModelStoreError: there is no such folder (from `resolve_model`).
         """
         require_packages()
-        self._folder = find_model_folder(resolve_model(config.model))
+        named = resolve_model(config.model)
+        self._folder = find_model_folder(named)
         settings = read_sid_lm_config(self._folder)
         self._config = config
         self._threshold = settings.threshold if config.threshold is None else config.threshold
@@ -47,7 +48,7 @@ class SidLmDetector:
         self._identity = EngineIdentity(
             "detector",
             "sid_lm",
-            self._folder.resolve().name,
+            named.resolve().name,
             read_revision(config.model, self._folder),
             (("dtype", config.dtype), ("threshold", f"{self._threshold:g}")),
         )

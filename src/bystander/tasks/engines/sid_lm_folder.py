@@ -68,8 +68,8 @@ def open_pretrained(config: SidLmConfig, chunk_s: float, k: int, seed: int) -> S
         raise EngineSetupError(f"{config.language_model}: its tokenizer has no token for the end of a text")
     folder = SidLmFolder(
         encoder_kind=encoder.kind,
-        encoder=encoder.encoder.config.to_dict(),
-        language_model=language_model.config.to_dict(),
+        encoder=_describe(encoder.encoder.config),
+        language_model=_describe(language_model.config),
         stack_frames=config.stack_frames,
         chunk_s=chunk_s,
         k=k,
@@ -196,6 +196,12 @@ def _open_encoder(files: PretrainedFiles) -> Any:
     except (RuntimeError, TypeError, ValueError) as exc:
         raise EngineSetupError(f"{files.model}: its audio encoder cannot be loaded ({_shorten(exc)})") from exc
     return encoder
+
+
+def _describe(config: Any) -> dict[str, Any]:
+    """Return a configuration of `transformers` as JSON reads it, without where on this machine it came from."""
+    described: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
+    return {name: value for name, value in described.items() if name not in ("_name_or_path", "transformers_version")}
 
 
 def _open_extractor(files: PretrainedFiles, mel_bins: int) -> Any:

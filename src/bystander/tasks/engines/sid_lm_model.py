@@ -7,6 +7,7 @@ head, whether the clip ends after the user's break (IV-B).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -113,14 +114,31 @@ class SidLmModel(nn.Module):
         ).last_hidden_state
         return states
 
-    def train_parts(self, parts: tuple[str, ...]) -> None:
-        """Let the named parts of `PARTS` learn, and freeze the others."""
+    def count_loss_items(self, batch: Mapping[str, Tensor]) -> int:
+        """Return over how many tokens or crops the loss of a batch is the mean."""
+        targets = batch.get("targets")
+        return len(batch["labels"]) if targets is None else int((targets != IGNORED).sum())
+
+    def train_parts(self, parts: Collection[str], *, aligns: bool) -> None:
+        """Let the named parts of `PARTS` learn, and freeze the others, and what a stage has no use for.
+
+        Words play no part in stage 2, nor does the head in stage 1.
+        """
         for name in PARTS:
-            getattr(self, name).requires_grad_(name in parts)
+            getattr(self, name).requires_grad_(name in parts and (name != "head" or not aligns))
+        if not aligns:
+            self.language_model.get_input_embeddings().requires_grad_(False)
         if self.vocabulary is not None:
-            self.vocabulary.requires_grad_("language_model" in parts)
+            self.vocabulary.requires_grad_(aligns and "language_model" in parts)
+
+    def activation_checkpointing_enable(
+        self, activation_checkpointing_kwargs: dict[str, Any] | None = None, **options: Any
+    ) -> None:
+        """Compute activations again in the backward pass, as the trainer of `transformers` asks for by this name."""
+        for part in (self.encoder.encoder, self.language_model):
+            part.activation_checkpointing_enable(activation_checkpointing_kwargs, **options)
 
     def gradient_checkpointing_enable(self, gradient_checkpointing_kwargs: dict[str, Any] | None = None) -> None:
-        """Compute activations again in the backward pass, as the trainer of `transformers` asks for by this name."""
+        """The same, as earlier versions of `transformers` have it."""
         for part in (self.encoder.encoder, self.language_model):
             part.gradient_checkpointing_enable(gradient_checkpointing_kwargs)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bystander.schemas.engines import Samples
+from bystander.schemas.engines import RowFault, Samples
 from bystander.schemas.errors import InputError
 from bystander.schemas.identity import make_rng
 from bystander.schemas.train_sid_config import CropSettings
 from bystander.tasks.audio.coding import decode_audio
 from bystander.tasks.audio.listening import resample_for_listener
-from bystander.tasks.training.contract import ExampleSource
 from bystander.tasks.training.crops import Times, draw_ends, label_ends, shift_break
 
 SAMPLING_RATE = 16000
+DRAW_NAME = "example"
+"""What `ShardExamples` keys a row's generator by, besides seed, id and epoch."""
 CROP_COLUMNS = ("id", "duration_s", "category", "total_nonbreak", "break_time_s", "break_word_index", "words")
 """Columns of SID_FINAL that crops are drawn from; with `audio`, all that an example is made of."""
 
@@ -89,59 +90,24 @@ class CropCounts:
         return self.near / self.crops if self.crops else 0.0
 
 
-class CropSource:
-    """SID rows as `CropExample`s: the crops of an epoch hang on (seed, row id, epoch) alone."""
+@dataclass(frozen=True, slots=True)
+class MakeCrops:
+    """From rows to `CropExample`s, as `ShardExamples` asks for them."""
 
-    def __init__(self, rows: ExampleSource, settings: CropSettings, seed: int) -> None:
-        """Take a source whose examples are rows, as mappings with `CROP_COLUMNS` and `audio`."""
-        self._rows = rows
-        self._settings = settings
-        self._seed = seed
+    settings: CropSettings
 
-    def __len__(self) -> int:
-        return len(self._rows)
+    def __call__(self, row: Mapping[str, Any], rng: np.random.Generator) -> CropExample | RowFault:
+        """Return a row's utterance with the crops that the generator draws, or `unreadable_audio`.
 
-    @property
-    def lengths(self) -> npt.NDArray[np.float64]:
-        return self._rows.lengths
-
-    @property
-    def groups(self) -> npt.NDArray[np.int64]:
-        return self._rows.groups
-
-    def read(self, numbers: Sequence[int], epoch: int) -> list[CropExample]:
-        """Return utterances with the epoch's crops.
-
-        Raises:
-            InputError: a clip cannot be decoded.
+        Columns read: CROP_COLUMNS, and `audio` as encoded bytes.
         """
-        return [make_crops(row, self._settings, self._seed, epoch) for row in self._rows.read(numbers, epoch)]
-
-
-def make_crops(row: Mapping[str, Any], settings: CropSettings, seed: int, epoch: int) -> CropExample:
-    """Return a row's utterance with the crops of an epoch.
-
-    Raises:
-        InputError: the clip cannot be decoded.
-    """
-    label_break = find_label_break(row, settings.shift_words)
-    ends = draw_row_ends(row, label_break, settings, seed, epoch)
-    return CropExample(
-        id=row["id"],
-        samples=hear_clip(row),
-        ends_s=ends,
-        labels=label_ends(ends, label_break.break_s),
-        break_s=label_break.break_s,
-        category=row["category"],
-    )
-
-
-def draw_row_ends(
-    row: Mapping[str, Any], label_break: LabelBreak, settings: CropSettings, seed: int, epoch: int
-) -> Times:
-    """Return where the crops of a row end in an epoch, sorted, shape (an_utterance,)."""
-    rng = make_rng(seed, row["id"], "crops", epoch)
-    return draw_ends(rng, float(row["duration_s"]), label_break.break_s, settings)
+        try:
+            samples = hear_clip(row["audio"])
+        except InputError as exc:
+            return RowFault("unreadable_audio", str(exc))
+        break_s = find_label_break(row, self.settings.shift_words).break_s
+        ends = draw_ends(rng, float(row["duration_s"]), break_s, self.settings)
+        return CropExample(row["id"], samples, ends, label_ends(ends, break_s), break_s, row["category"])
 
 
 def find_label_break(row: Mapping[str, Any], shift_words: int) -> LabelBreak:
@@ -160,7 +126,10 @@ def find_label_break(row: Mapping[str, Any], shift_words: int) -> LabelBreak:
 
 
 def count_crops(rows: Iterable[Mapping[str, Any]], settings: CropSettings, seed: int, epochs: int = 1) -> CropCounts:
-    """Return what the crops of some epochs are like, from `CROP_COLUMNS` alone: no audio is read."""
+    """Return what the crops of some epochs are like, from `CROP_COLUMNS` alone: no audio is read.
+
+    They are the crops that a training with this seed draws of rows that it sees once an epoch.
+    """
     counts = CropCounts()
     for row in rows:
         label_break = find_label_break(row, settings.shift_words)
@@ -169,7 +138,8 @@ def count_crops(rows: Iterable[Mapping[str, Any]], settings: CropSettings, seed:
         counts.untimed += not label_break.timed
         both = True
         for epoch in range(epochs):
-            ends = draw_row_ends(row, label_break, settings, seed, epoch)
+            rng = make_rng(seed, row["id"], DRAW_NAME, epoch)
+            ends = draw_ends(rng, float(row["duration_s"]), label_break.break_s, settings)
             labels = label_ends(ends, label_break.break_s)
             positives = int(labels.sum())
             counts.crops += len(ends)
@@ -183,15 +153,16 @@ def count_crops(rows: Iterable[Mapping[str, Any]], settings: CropSettings, seed:
     return counts
 
 
-def hear_clip(row: Mapping[str, Any]) -> Samples:
-    """Return a row's clip as a detector hears it: shape (n,), float32, 16 kHz.
+def hear_clip(audio: bytes) -> Samples:
+    """Return an encoded clip as a detector hears it: shape (n,), float32, 16 kHz.
+
+    It is resampled as in an evaluation, whose filter reaches less far than others: features of what lies near half the
+    rate would not be the same otherwise.
 
     Raises:
-        InputError: it cannot be decoded.
+        InputError: it cannot be decoded, or holds no sample.
     """
-    audio = row["audio"]
-    try:
-        samples, rate = decode_audio(audio["bytes"])
-    except InputError as exc:
-        raise InputError(f"row {row['id']}: {exc}; verify the build with `bystander verify`, or build it again") from exc
+    samples, rate = decode_audio(audio)
+    if not len(samples):
+        raise InputError("the clip has no sample")
     return resample_for_listener(samples, rate, SAMPLING_RATE).samples
