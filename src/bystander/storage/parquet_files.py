@@ -11,14 +11,20 @@ from bystander.storage.filesystem import Store
 
 
 @contextlib.contextmanager
-def open_parquet(store: Store, path: str, size: int | None = None) -> Iterator[pq.ParquetFile]:
+def open_parquet(
+    store: Store, path: str, size: int | None = None, metadata: pq.FileMetaData | None = None
+) -> Iterator[pq.ParquetFile]:
     """Open a file while the block runs; a `size` in bytes that a manifest states saves a remote store a question.
 
-    From a remote store, neighbouring columns of a row group come in one request.
+    `metadata` that were read before save reading them again. From a remote store, neighbouring columns of a row group
+    come in one request.
 
     Raises:
         StorageError: it is missing or cannot be read.
         pyarrow.ArrowException: it is no Parquet file.
     """
-    with store.open_read(path, size) as source, pq.ParquetFile(source, pre_buffer=not store.is_local) as file:
+    with (
+        store.open_read(path, size) as source,
+        pq.ParquetFile(source, metadata=metadata, pre_buffer=not store.is_local) as file,
+    ):
         yield file
