@@ -10,13 +10,12 @@ import pytest
 
 from bystander.pages.training_report import render_training_report
 from bystander.schemas.evaluation_scores import Estimate
+from bystander.schemas.training_data import DataRecord, PartRecord, SourceRecord
 from bystander.schemas.training_report import (
     CropExample,
     CropFigures,
-    DataPart,
     DetectorBench,
     DetectorRow,
-    LeftOutRows,
     PhaseCurves,
     ThresholdChoice,
     ThresholdScore,
@@ -56,6 +55,33 @@ def make_history(steps: int = 50) -> tuple[Record, ...]:
     )
 
 
+def make_record(**changes: Any) -> DataRecord:
+    found: dict[str, Any] = {
+        "mixture": "va",
+        "seed": 7,
+        "held_out_share": 0.02,
+        "sources": (
+            SourceRecord(
+                address="/store/tpi-train/demo",
+                kind="tpi",
+                dataset="tpi-train",
+                build="demo",
+                rows_digest="blake2:aa",
+                rows=653,
+            ),
+            SourceRecord(address="s3://bucket/dyadic.parquet", kind="dyadic", rows_digest="blake2:bb", rows=204),
+        ),
+        "parts": {
+            "two_speaker": PartRecord(rows=640, held_out=13, proportion=0.5, an_epoch=320),
+            "dyadic": PartRecord(rows=200, held_out=4, an_epoch=200),
+        },
+        "train_digest": "blake2:cc",
+        "held_out_digest": "blake2:dd",
+        "left_out": {"empty_reply": 3, "unreadable_audio": 1},
+    }
+    return DataRecord(**{**found, **changes})
+
+
 def make_report(**changes: Any) -> TrainingReport:
     words = [{"word": "wait", "start_s": 0.4, "end_s": 0.7}, {"word": "no", "start_s": 0.8, "end_s": 1.1}]
     example = CropExample("clip-1", make_clip(words, 2.0), words, 0.4, 0.8, (0.5, 1.0, 1.9))
@@ -64,11 +90,8 @@ def make_report(**changes: Any) -> TrainingReport:
         summary="A recurrent detector, trained on 640 rows.",
         facts=(("seed", "7"),),
         settings={"optimisation": {"epochs": 2.0, "batch_size": 16}, "data": ["/store/sid-train/demo"]},
-        data=(
-            DataPart("two_speaker", "/store/tpi-train/demo", "blake2:aa", 640, 0.5, 13),
-            DataPart("dyadic", "s3://bucket/dyadic", "blake2:bb", 200, 1.0, 4),
-        ),
-        left_out=(LeftOutRows("too_long", 12, "More tokens than max_length."),),
+        data=make_record(),
+        left_out={"too_long": 12, "unreadable_audio": 2},
         phases=(PhaseCurves("training", make_history(), (20, 35)),),
         notes=("The held-out slice has 17 rows.",),
         crops=CropFigures(
@@ -90,6 +113,13 @@ def make_report(**changes: Any) -> TrainingReport:
         ),
     )
     return replace(report, **changes)
+
+
+def read_rows(text: str) -> list[list[str]]:
+    """Return the text of all cells of the page's tables, row by row."""
+    rows = re.findall(r"<tr[ >].*?</tr>", text, re.DOTALL)
+    cells = (re.findall(r"<t[hd][ >].*?</t[hd]>", row, re.DOTALL) for row in rows)
+    return [[re.sub(r"<[^>]*>", "", cell).strip() for cell in row] for row in cells]
 
 
 def render(**changes: Any) -> Page:
@@ -117,9 +147,14 @@ def test_what_is_not_there_has_no_section() -> None:
 
 
 def test_data_and_settings_are_told() -> None:
-    page = render()
-    for text in ("840", "17", "/store/tpi-train/demo", "0.5", "12", "More tokens than max_length.", "too_long"):
-        assert text in page.text
+    text = render_training_report(make_report())
+    page, rows = Page(text), read_rows(text)
+    assert ["two_speaker", "640", "0.5", "320", "13"] in rows
+    assert ["All", "840", "", "520", "17"] in rows
+    assert ["Parquet", "dyadic", "s3://bucket/dyadic.parquetblake2:bb", "204"] in rows
+    start = rows.index(["Reason", "Rows"])
+    assert rows[start + 1 : start + 4] == [["too_long", "12"], ["empty_reply", "3"], ["unreadable_audio", "3"]]
+    assert "Mixture va" in page.text
     for text in ("optimisation.batch_size", "16", '["/store/sid-train/demo"]', "The held-out slice has 17 rows."):
         assert text in page.text
 
@@ -208,8 +243,9 @@ def test_names_cannot_break_the_page(name: str) -> None:
             summary=name,
             facts=((name, name),),
             settings={name: {name: name}},
-            data=(DataPart(name, name, name, 1),),
-            left_out=(LeftOutRows(name, 1, name),),
+            data=make_record(
+                mixture=name, parts={name: PartRecord(rows=1, held_out=1, an_epoch=1)}, left_out={name: 1}
+            ),
             phases=(PhaseCurves(name, make_history()), PhaseCurves("two", make_history())),
             notes=(name,),
             benches=(replace(bench, title=name, note=name, rows=(make_row(name, 1.0, note=name), *bench.rows)),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,8 @@ class _Phase:
 
 def render_training_report(data: TrainingReport) -> str:
     """Return the page. It loads nothing from anywhere; the same data give the same page."""
+    left_out = Counter(data.data.left_out if data.data else {})
+    left_out.update(data.left_out)
     crops: CropSection | None = draw_crops(data.crops) if data.crops else None
     benches: list[BenchSection] = draw_benches(data.benches)
     mixtures: MixtureSection | None = draw_mixtures(data.mixtures) if data.mixtures else None
@@ -38,7 +41,8 @@ def render_training_report(data: TrainingReport) -> str:
         ("evaluation_report.css", "sid_report.css", "training_report.css"),
         data=data,
         tiles=data.tiles or _count_tiles(data),
-        sections=_list_sections(data),
+        sections=_list_sections(data, left_out),
+        left_out=left_out,
         phases=[_draw_phase(phase) for phase in data.phases if phase.history],
         crops=crops,
         thresholds=draw_thresholds(data.threshold) if data.threshold else [],
@@ -51,11 +55,11 @@ def render_training_report(data: TrainingReport) -> str:
     )
 
 
-def _list_sections(data: TrainingReport) -> dict[str, str]:
+def _list_sections(data: TrainingReport, left_out: Mapping[str, int]) -> dict[str, str]:
     found: dict[str, tuple[str, bool]] = {
         "detectors": ("Detectors", bool(data.benches)),
         "mixtures": ("Mixtures", data.mixtures is not None),
-        "data": ("Data", bool(data.data or data.left_out)),
+        "data": ("Data", bool(data.data or left_out)),
         "curves": ("Curves", any(phase.history for phase in data.phases)),
         "crops": ("Crops", data.crops is not None),
         "threshold": ("Threshold", data.threshold is not None),
@@ -65,7 +69,7 @@ def _list_sections(data: TrainingReport) -> dict[str, str]:
 
 
 def _count_tiles(data: TrainingReport) -> list[tuple[str, str]]:
-    tiles = [("rows trained on", f"{sum(part.rows for part in data.data):,}")] if data.data else []
+    tiles = [("rows trained on", f"{sum(part.rows for part in data.data.parts.values()):,}")] if data.data else []
     if data.mixtures:
         tiles += [("models trained", f"{len(data.mixtures.runs):,}"), ("seeds", f"{len(data.mixtures.seeds):,}")]
     for phase in [phase for phase in data.phases if phase.history][-1:]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from bystander.schemas.evaluation_scores import Estimate
 from bystander.schemas.mixture_results import MixtureResults
+from bystander.schemas.training_data import DataRecord
 
 
 class StepFigures(Protocol):
@@ -38,32 +39,6 @@ class PhaseCurves:
     history: Sequence[StepFigures]
     resumed_from: Sequence[int] = ()
     """Steps at which it was taken up again."""
-
-
-@dataclass(frozen=True, slots=True)
-class DataPart:
-    """One part of what was trained on: rows of one kind from one build or source."""
-
-    part: str
-    """Such as `two_speaker`, `dyadic`, `hard_negative`, or `sid`."""
-    source: str
-    """Address of the build or of the Parquet."""
-    digest: str
-    rows: int
-    """Rows that are trained on."""
-    proportion: float = 1.0
-    """How often each row is seen an epoch."""
-    held_out: int = 0
-    """Rows that are held out."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOutRows:
-    """Rows that were not used, with a stable reason, such as `too_long`, and one sentence that explains it."""
-
-    reason: str
-    rows: int
-    explanation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +140,9 @@ class TrainingReport:
     """Name and value of the few figures that matter most; without them, the page takes steps and losses."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The configuration as JSON, nested."""
-    data: Sequence[DataPart] = ()
-    left_out: Sequence[LeftOutRows] = ()
+    data: DataRecord | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Rows that were left out while they were read, by reason, besides those that the record of the data names."""
     phases: Sequence[PhaseCurves] = ()
     notes: Sequence[str] = ()
     crops: CropFigures | None = None
