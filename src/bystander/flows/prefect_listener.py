@@ -30,8 +30,10 @@ class PrefectListener:
     An artifact that the server does not take is logged and forgotten: showing a build must not end it.
     """
 
-    def __init__(self, inner: BuildListener, dataset: str) -> None:
+    def __init__(self, inner: BuildListener, dataset: str, shares: str = "Finished rows") -> None:
+        """`shares` says what the progress artifact shows the share of."""
         self._inner = inner
+        self._shares = shares
         self._dataset = re.sub(r"[^a-z0-9-]+", "-", dataset.lower())  # what Prefect takes as a key
         self._artifact: UUID | None = None
         self._shown = -1.0
@@ -59,12 +61,12 @@ class PrefectListener:
     def on_accepted(self, accepted: dict[str, int], wanted: dict[str, int]) -> None:
         total = sum(wanted.values())
         done = sum(min(accepted.get(label, 0), count) for label, count in wanted.items())
-        self._show(100.0 * done / total if total else 100.0)
+        self.show_share(100.0 * done / total if total else 100.0)
         self._inner.on_accepted(accepted, wanted)
 
     def publish(self, manifest: ManifestBase, summary: Sequence[str], location: str) -> None:
         """Leave the final tables: the funnel, rejects by reason, and the summary."""
-        self._show(100.0)
+        self.show_share(100.0)
         stages = manifest.stages
         funnel = [{"stage": s.stage, "rows in": s.rows_in, "accepted": s.kept, "rejected": s.rejected} for s in stages]
         rejects = [
@@ -79,7 +81,7 @@ class PrefectListener:
 
     def publish_summary(self, summary: Sequence[str], location: str) -> None:
         """Leave the summary."""
-        self._show(100.0)
+        self.show_share(100.0)
         lines = "\n".join(f"- {line}" for line in summary)
         try:
             create_markdown_artifact(
@@ -88,13 +90,14 @@ class PrefectListener:
         except Exception:  # as above
             _log.warning("the summary could not be shown in Prefect", exc_info=True)
 
-    def _show(self, percent: float) -> None:
+    def show_share(self, percent: float) -> None:
+        """Show that so much is done; steps of less than one percent are left out."""
         if percent - self._shown < 1.0 and percent < 100.0:
             return
         self._shown = percent
         try:
             if self._artifact is None:
-                made = create_progress_artifact(percent, key=f"{self._dataset}-progress", description="Finished rows")
+                made = create_progress_artifact(percent, key=f"{self._dataset}-progress", description=self._shares)
                 self._artifact = made if isinstance(made, UUID) else None
             else:
                 update_progress_artifact(self._artifact, percent)
