@@ -57,6 +57,7 @@ def render_training_report(data: TrainingReport) -> str:
 
 def _list_sections(data: TrainingReport, left_out: Mapping[str, int]) -> dict[str, str]:
     found: dict[str, tuple[str, bool]] = {
+        "figures": ("Figures", bool(data.figures)),
         "detectors": ("Detectors", bool(data.benches)),
         "mixtures": ("Mixtures", data.mixtures is not None),
         "data": ("Data", bool(data.data or left_out)),

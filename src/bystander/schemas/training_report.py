@@ -128,6 +128,17 @@ class DetectorBench:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportSections:
+    """What a trainer measured beyond its curves, for the page of its run."""
+
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Rows that were left out while they were read, by reason, besides those that the record of the data names."""
+    crops: CropFigures | None = None
+    threshold: ThresholdChoice | None = None
+    benches: Sequence[DetectorBench] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingReport:
     """All that the page of a run shows."""
 
@@ -144,6 +155,8 @@ class TrainingReport:
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Rows that were left out while they were read, by reason, besides those that the record of the data names."""
     phases: Sequence[PhaseCurves] = ()
+    figures: Sequence[tuple[str, str]] = ()
+    """Name and value of what was measured of the trained model."""
     notes: Sequence[str] = ()
     crops: CropFigures | None = None
     threshold: ThresholdChoice | None = None
