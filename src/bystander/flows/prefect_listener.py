@@ -92,7 +92,7 @@ class PrefectListener:
 
     def show_share(self, percent: float) -> None:
         """Show that so much is done; steps of less than one percent are left out."""
-        if percent - self._shown < 1.0 and percent < 100.0:
+        if abs(percent - self._shown) < 1.0 and percent < 100.0:
             return
         self._shown = percent
         try:

@@ -38,9 +38,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], t
 
 
 def kill(folder: Path, mode: str, workers: int = 0) -> None:
-    here = Path(__file__).parent
+    script = Path(__file__).parents[2] / "tiny_training.py"
     found = subprocess.run(
-        [sys.executable, str(here / "tiny_training.py"), str(folder), mode, str(workers)],
+        [sys.executable, str(script), str(folder), mode, str(workers)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
