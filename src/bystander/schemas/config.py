@@ -28,7 +28,7 @@ IDLE_WHERE_ROWS_REPEAT = frozenset({"targets", "wave_surplus", "max_waves"})
 
 _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
-_KINDS = ("engine", "runner")
+_KINDS = ("engine", "runner", "architecture")
 """Fields that say what kind of thing a mapping describes: those of one kind mean nothing to another."""
 _Config = TypeVar("_Config", bound=Params)
 _PROFILES = resources.files("bystander.schemas") / "profiles"

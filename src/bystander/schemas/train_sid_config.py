@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from bystander.schemas.config import lay_over, list_profiles_of, read_profile, validate_fields
 from bystander.schemas.sid_lm_config import SidLmConfig
 from bystander.schemas.stages import Params
 from bystander.schemas.training_config import Optimisation, TrainingConfig
+
+_PROFILES = resources.files("bystander.schemas") / "profiles" / "train" / "sid"
 
 
 class CropSettings(Params):
@@ -50,3 +55,19 @@ class TrainSidConfig(TrainingConfig):
     model: SidModelConfig = RecurrentConfig()
     alignment: Optimisation | None = None
     """Stage 1 of `sid_lm`, on transcripts, before the detection that `optimisation` is about; null leaves it out."""
+
+
+def list_train_sid_profiles() -> list[str]:
+    """Return the names of the built-in profiles."""
+    return list_profiles_of(_PROFILES)
+
+
+def load_train_sid_config(
+    profile: str, files: Sequence[str] = (), overrides: Mapping[str, Any] | None = None
+) -> TrainSidConfig:
+    """Return a profile's configuration, with YAML files and then dotted `overrides` over it.
+
+    Raises:
+        ConfigError: names the profile, file or field that is wrong.
+    """
+    return validate_fields(TrainSidConfig, lay_over(read_profile(profile, _PROFILES), files, overrides or {}), profile)
