@@ -213,7 +213,13 @@ def test_errors_name_what_to_change(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no example"):
         fit(FitJob(job.config, job.model, TinySource(0), None, collate_tiny, tmp_path))
     with pytest.raises(BuildError, match="not finite at step"):
-        fit(make_job(tmp_path, optimisation=Optimisation(max_steps=9, batch_size=4, learning_rate=10, max_grad_norm=1e30), model=Exploding()))
+        fit(
+            make_job(
+                tmp_path,
+                optimisation=Optimisation(max_steps=9, batch_size=4, learning_rate=10, max_grad_norm=1e30),
+                model=Exploding(),
+            )
+        )
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="CUDA"):
             fit(make_job(tmp_path, device="cuda"))

@@ -22,7 +22,9 @@ _LOGGED = {
 def read_log(step: int, log: Mapping[str, Any]) -> StepRecord | None:
     """Return the record of one log of the trainer; None where it is about none of a record's figures."""
     figures = {ours: float(log[theirs]) for theirs, ours in _LOGGED.items() if log.get(theirs) is not None}
-    return StepRecord(step, float(log.get("epoch") or 0.0), **figures) if {"loss", "held_out_loss"} & {*figures} else None
+    return (
+        StepRecord(step, float(log.get("epoch") or 0.0), **figures) if {"loss", "held_out_loss"} & {*figures} else None
+    )
 
 
 def gather_history(logs: Iterable[Mapping[str, Any]]) -> tuple[StepRecord, ...]:
