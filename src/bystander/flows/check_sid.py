@@ -20,6 +20,7 @@ from bystander.schemas.text_tasks import SID_LANGUAGES
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recording_files import check_recordings
 from bystander.tasks.stages.plan_noise import plan_noise
+from bystander.tasks.stages.speak_conversations import list_speaking
 
 if TYPE_CHECKING:
     from bystander.tasks.environment import StageEnvironment
@@ -80,12 +81,12 @@ def check_opened_sid_engines(config: SidConfig, environment: StageEnvironment) -
     if config.conversations.use and config.engines.speech is not None:
         voices = environment.engine("speech").voices
         for language in wanted:
-            own = [voice for voice in voices if voice.language.split("-")[0] == language]
+            own = list_speaking(voices, language, config.stages.speak_conversations)
             if language not in config.conversations.languages:
                 left_out.setdefault(language, "no conversation of this language is asked for (conversations.languages)")
             elif len(own) < _LEAST_VOICES:
                 left_out.setdefault(
-                    language, f"the speech engine has {len(own)} voices of this language, two are needed"
+                    language, f"the speech engine has {len(own)} voices of this language to draw from, two are needed"
                 )
     return left_out
 

@@ -37,7 +37,12 @@ from bystander.tasks.build_rejects import SetAside, StageRuns
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.publish_sid import SELECTION, SidRows, digest_sid_content, find_published_sid, publish_sid
 from bystander.tasks.stages import CONVERSATION_STAGES, NOISE_STAGES, RECORDING_STAGES, TURN_STAGES
-from bystander.tasks.stages.plan_conversations import Stratum, plan_conversations, size_conversations
+from bystander.tasks.stages.plan_conversations import (
+    Stratum,
+    name_sides,
+    plan_conversations,
+    size_conversations,
+)
 from bystander.tasks.stages.plan_noise import plan_noise, read_noise_plan
 from bystander.tasks.stages.plan_silence import SILENCE_COLUMNS, Silence, SilencePlan, list_silences, plan_silences
 from bystander.tasks.stages.select_sid import SidSelection, select_sid
@@ -164,7 +169,7 @@ class SidBuild:
             wanted = size_conversations(self._count_missing(), self._drawn, self._count_made(), self.config.surplus)
             if not wanted:
                 return
-            plan = plan_conversations(wanted, self._drawn, self.config.seed)
+            plan = plan_conversations(wanted, self._drawn, self.config.seed, name_sides(self.config.stages))
             self._drawn.update(wanted)
             self.waves += 1
             self.listener.on_phase(f"wave {self.waves}: {len(plan)} conversations")

@@ -17,9 +17,10 @@ from bystander.schemas.train_tpi_config import MixtureName, RowPart, TwoInputs
 
 RESULTS_NAME = "results.json"
 
-MixtureMetric = Literal["false_interruption", "recognised", "class_accuracy"]
-"""Of the one-speaker rows, the share taken for an interruption; of the two-speaker rows, the share taken for one, and
-the share whose class is right too."""
+MixtureMetric = Literal["false_interruption", "recognised", "class_accuracy", "dyadic_interruption"]
+"""Of the one-speaker rows of Janus-Test, the share taken for an interruption; of the two-speaker rows, the share taken
+for one, and the share whose class is right too; of requests by one speaker, which nobody would take for an
+interruption by their words, the share taken for one."""
 
 
 class _Section(BaseModel):
@@ -71,6 +72,8 @@ class MixtureRun(_Section):
     false_interruption: float
     recognised: float
     class_accuracy: float
+    dyadic_interruption: float | None = None
+    """Null where no dyadic rows were there to be scored."""
     curve: tuple[CurvePoint, ...] = ()
 
 
@@ -94,6 +97,7 @@ class MixtureSummary(_Section):
     false_interruption: SeedEstimate
     recognised: SeedEstimate
     class_accuracy: SeedEstimate
+    dyadic_interruption: SeedEstimate | None = None
     twin_auc: Estimate
     """How well the probability of an interruption tells the two twins of a pair apart, by seed: 0.5 is chance, which a
     model that only reads cannot leave. Null where the bench links none."""
@@ -144,10 +148,10 @@ class EmbeddingSeparation(_Section):
 
 
 class DataInfo(_Section):
-    """A build that was trained on."""
+    """A build that was trained on, or (`bench_dyadic`) whose dyadic rows were scored."""
 
     uri: str
-    part: Literal["tpi", "dyadic"]
+    use: Literal["tpi", "dyadic", "bench_dyadic"]
     content_digest: str | None
     rows: int
 
@@ -171,8 +175,8 @@ class MixtureResults(_Section):
     comparisons: tuple[MixtureComparison, ...] = ()
     confounds: tuple[ConfoundScore, ...] = ()
     projections: tuple[Projection, ...] = ()
-    """A picture a mixture (`system` is its name), of the first seed's model with both inputs: bench rows, and dyadic
-    rows that were held out."""
+    """A picture a mixture (`system` is its name), of the first seed's model with both inputs: rows of the bench, and
+    dyadic rows that no model was trained on."""
     separations: tuple[EmbeddingSeparation, ...] = ()
     notes: tuple[str, ...] = ()
     code_version: str

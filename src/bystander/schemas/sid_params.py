@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from bystander.schemas.sides import Sided
 from bystander.schemas.stages import Params
 from bystander.schemas.tpi_params import SynthesiseSpeech
 
@@ -54,8 +55,11 @@ def check_ascending(params: Params, *names: str) -> None:
             raise ValueError(f"{name}: give two numbers, the smaller first, not {lowest}, {highest}")
 
 
-class WriteConversations(Params):
+class WriteConversations(Sided):
     """`write_conversations`: scripts of an assistant that talks and a user who overlaps it.
+
+    `use` says which authored texts are taken; where a language model writes, of which topics it does. Backchannels are
+    those of the lexicon on either side: there are few.
 
     Lengths are in words; a Chinese character counts for 0.6 of one.
     """
@@ -86,8 +90,10 @@ class WriteConversations(Params):
         return self
 
 
-class SpeakConversations(Params):
+class SpeakConversations(Sided):
     """`speak_conversations`: the two channels of a scripted conversation, whose break times are then known.
+
+    `use` says which voices speak.
 
     Ranges are drawn from evenly. Defaults are chosen, not measured: a user cuts in at any point of an answer; overlaps
     end within half a second or so of the interruption in human conversation, and assistants that do not listen go on.

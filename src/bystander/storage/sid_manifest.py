@@ -130,6 +130,7 @@ def read_sid_manifest(store: Store) -> SidManifest:
         BuildError: there is none, or it is not a manifest of this format.
     """
     kind = read_build_kind(store)
-    if kind.startswith("tpi"):
-        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is of a TPI build ({kind}); a SID build is asked for")
+    if kind.startswith(("tpi", "dyadic")):
+        name = "TPI" if kind.startswith("tpi") else "dyadic"
+        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is of a {name} build ({kind}); a SID build is asked for")
     return read_manifest_as(SidManifest, store)

@@ -38,6 +38,10 @@ RELABEL_STAGES: tuple[str, ...] = ("label_actionability", "write_replies")
 HARD_NEGATIVE_REPLY_STAGES: tuple[str, ...] = ("build_hard_negatives",)
 """The way of a hard negative of a finished build under another pack."""
 
+DYADIC_STAGES: tuple[str, ...] = ("build_dyadic", "synthesise_speech", "verify_speakers", "mix_speakers")
+"""The way of a one-speaker request, from the two-speaker row that it is taken from. There is no seam between two texts
+that `verify_mixture` could listen to."""
+
 RECORDING_STAGES: tuple[str, ...] = ("decode_recordings", "transcribe_recordings", "find_turns")
 """The way of a SID recording until its turns are found."""
 

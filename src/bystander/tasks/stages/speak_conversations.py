@@ -37,7 +37,8 @@ def speak_conversations(rows: pa.Table, context: StageContext) -> StageOutput:
     `RECORDING`.
 
     Reject reasons:
-        no_voices_for_language: fewer than two voices of the engine that may be drawn speak the row's language.
+        no_voices_for_language: fewer than two voices of the engine that may be drawn (on the side that `use` names)
+            speak the row's language.
         empty_script: the assistant or the user says nothing.
         not_finite, silent, too_quiet, clipped, too_fast, too_slow, inner_silence: see `tasks.audio.speech_checks`.
         words_not_in_place: sound begins elsewhere than the first word does by the synthesiser's count.
@@ -67,12 +68,7 @@ def speak_conversations(rows: pa.Table, context: StageContext) -> StageOutput:
 def _plan_lines(
     index: int, row: Row, voices: Sequence[Voice], params: SpeakConversations, context: StageContext
 ) -> list[Line] | RowFault:
-    language = _main_language(row["language"])
-    speaking = [
-        voice.id
-        for voice in voices
-        if _main_language(voice.language) == language and voice.id not in params.avoid_voices
-    ]
+    speaking = list_speaking(voices, row["language"], params)
     if len(speaking) < 2:
         return RowFault("no_voices_for_language", f"{len(speaking)} voices speak {row['language']!r}, two are needed")
     if not split_turn_words(row["assistant_text"]) or not split_turn_words(row["backchannel"] + row["substance"]):
@@ -94,6 +90,17 @@ def _plan_lines(
     elif again:
         lines.append(Line(**common, part="second_backchannel", voice=user, text=backchannel, recognised=False))
     return lines
+
+
+def list_speaking(voices: Sequence[Voice], language: str, params: SpeakConversations) -> list[str]:
+    """Return the voices that may be drawn for conversations in a language."""
+    return [
+        voice.id
+        for voice in voices
+        if _main_language(voice.language) == _main_language(language)
+        and voice.id not in params.avoid_voices
+        and params.admits("sid_voice", voice.id)
+    ]
 
 
 def join_turn(row: Row) -> str:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bystander.schemas.engines import Samples
 from bystander.schemas.identity import make_rng
 from bystander.schemas.train_tpi_config import RowPart
+from bystander.tasks.training.row_draws import RowDraws, draw_once
 from bystander.tasks.training.two_input_sound import Frames, SoundFront, measure_window_levels
 from bystander.tasks.training.two_input_words import hash_words, split_words
 
@@ -104,42 +105,43 @@ class TwoInputSource:
         classes: Sequence[str],
         buckets: int,
         *,
+        draws: RowDraws | None = None,
         word_dropout: float = 0.0,
         seed: int = 0,
-        repeats: Sequence[int] | None = None,
     ) -> None:
-        """Take rows, each as often an epoch as `repeats` says, or once.
+        """Take rows.
 
         Args:
             rows: what is trained on.
             classes: in the order of the model's outputs.
             buckets: of the hash of words.
+            draws: what an epoch has of the rows; each once without it.
             word_dropout: share of the words left out; one is always kept.
             seed: decides which.
-            repeats: one number a row.
         """
-        counts = [1] * len(rows) if repeats is None else repeats
-        self._rows = [row for row, count in zip(rows, counts, strict=True) for _ in range(count)]
-        self._copies = [copy for count in counts for copy in range(count)]
+        self._rows = tuple(rows)
+        self._draws = draw_once(np.arange(len(rows))) if draws is None else draws
         self._numbers = {name: number for number, name in enumerate(classes)}
         self._buckets = buckets
         self._word_dropout = word_dropout
         self._seed = seed
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._draws)
 
     @property
     def lengths(self) -> npt.NDArray[np.float64]:
-        return np.array([row.duration_s for row in self._rows], np.float64)
+        return self._draws.average(np.array([row.duration_s for row in self._rows], np.float64))
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
-        return np.arange(len(self._rows), dtype=np.int64)
+        return np.zeros(len(self), np.int64)
 
     def read(self, numbers: Sequence[int], epoch: int) -> list[TwoInputExample]:
         """Return the examples of these numbers. Which words are left out hangs on (seed, row id, epoch) alone."""
-        return [self._make(self._rows[number], self._copies[number], epoch) for number in numbers]
+        wanted = np.asarray(numbers, np.int64)
+        picked, copies = self._draws.pick(wanted, epoch), self._draws.copies[wanted]
+        return [self._make(self._rows[row], int(copy), epoch) for row, copy in zip(picked, copies, strict=True)]
 
     def _make(self, row: TwoInputRow, copy: int, epoch: int) -> TwoInputExample:
         words: Sequence[str] = row.words

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bystander.tasks.metrics.twin_pairs import find_twins
 from bystander.tasks.training.two_input_rows import NO_INTERRUPTION, TwoInputRow
 
 
@@ -25,11 +26,13 @@ class BenchAnswers:
 
 @dataclass(frozen=True, slots=True)
 class BenchShares:
-    """Shares in [0, 1]: of one-speaker rows taken for an interruption, of two-speaker rows recognised, and classed right."""
+    """Shares in [0, 1]: of one-speaker rows taken for an interruption; of two-speaker rows recognised, and classed."""
 
     false_interruption: float
     recognised: float
     class_accuracy: float
+    dyadic_interruption: float | None
+    """Of dyadic rows taken for an interruption; None where there is no such row."""
 
 
 def judge_answers(
@@ -46,19 +49,20 @@ def judge_answers(
 
 
 def share_answers(answers: BenchAnswers, rows: Sequence[TwoInputRow]) -> BenchShares:
-    """Return the shares over a bench that has rows of either kind."""
+    """Return the shares over a bench with two-speaker rows and hard negatives, and dyadic rows where there are some."""
     two = np.array([row.two_speakers for row in rows], bool)
+    one = np.array([row.part == "hard_negative" for row in rows], bool)
+    dyadic = np.array([row.part == "dyadic" for row in rows], bool)
     return BenchShares(
-        false_interruption=float(answers.recognised[~two].mean()),
+        false_interruption=float(answers.recognised[one].mean()),
         recognised=float(answers.recognised[two].mean()),
         class_accuracy=float(answers.class_right[two].mean()),
+        dyadic_interruption=float(answers.recognised[dyadic].mean()) if dyadic.any() else None,
     )
 
 
 def list_twins(rows: Sequence[TwoInputRow]) -> list[tuple[int, int]]:
     """Return the places of linked twins among rows, the two-speaker row first."""
-    from bystander.tasks.metrics.twin_pairs import find_twins
-
     return find_twins(
         [row.id for row in rows], [2 if row.two_speakers else 1 for row in rows], [r.twin_id for r in rows]
     )

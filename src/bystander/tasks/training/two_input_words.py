@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +23,10 @@ def split_words(*texts: str | None) -> tuple[str, ...]:
 
 
 def hash_words(words: Sequence[str], buckets: int) -> npt.NDArray[np.int64]:
-    """Return a number in [1, buckets) for each word and then for each pair of neighbours, shape (2n - 1,); 0 is padding.
+    """Return a number in [1, buckets) for each word, then for each pair of neighbours: shape (2n - 1,); 0 is padding.
 
     The same on every machine (CRC-32), and no vocabulary is kept: words that share a number share an embedding.
     """
-    pairs = [f"{first} {second}" for first, second in zip(words, words[1:], strict=False)]
+    pairs = [f"{first} {second}" for first, second in pairwise(words)]
     hashed = [1 + zlib.crc32(item.encode()) % (buckets - 1) for item in (*words, *pairs)]
     return np.array(hashed, np.int64)
