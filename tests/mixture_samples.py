@@ -46,7 +46,7 @@ def make_results(inputs: tuple[TwoInputs, ...] = INPUTS, **changes: Any) -> Mixt
             rows={"tpi_test": 120, "janus_test": 80},
             linked_pairs=80,
         ),
-        "data": (DataInfo(uri="/store/tpi-train/demo", part="tpi", content_digest="blake2:22", rows=640),),
+        "data": (DataInfo(uri="/store/tpi-train/demo", use="tpi", content_digest="blake2:22", rows=640),),
         "model": {"architecture": "two_input"},
         "rows": tuple(
             MixtureRows(mixture=m, trained=dict.fromkeys(parts, 400), held_out=dict.fromkeys(parts, 20))
