@@ -37,8 +37,14 @@ INPUTS = TrainingInputs(
         seed=3,
         held_out_share=0.2,
         sources=(
-            SourceRecord(address="store/tpi-train/one", kind="tpi", dataset="tpi-train", build="one",
-                         rows_digest="a" * 64, rows=41),
+            SourceRecord(
+                address="store/tpi-train/one",
+                kind="tpi",
+                dataset="tpi-train",
+                build="one",
+                rows_digest="a" * 64,
+                rows=41,
+            ),
             SourceRecord(address="hf://datasets/someone/dyadic@main/data", kind="dyadic", rows_digest="b" * 64, rows=9),
         ),
         parts={"two_speaker": PartRecord(rows=34, held_out=7, an_epoch=34)},

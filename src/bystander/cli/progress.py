@@ -125,7 +125,8 @@ class ProgressDisplay:
         rows = f"{finished} of {sum(self._wanted.values())} rows finished"
         left_s = self._estimate_left_s()
         left = f", about {_say_duration(left_s)} left in this round" if left_s else ""
-        return Group(Text(f"{self._elapsed()}  {self._phase}  ({rows}{left})"), table)
+        counted = f"  ({rows}{left})" if self._wanted else ""
+        return Group(Text(f"{self._elapsed()}  {self._phase}{counted}"), table)
 
 
 def _say_duration(seconds: float) -> str:

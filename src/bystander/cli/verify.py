@@ -1,4 +1,4 @@
-"""`bystander verify`: is a finished build what its manifest says?"""
+"""`bystander verify`: is a finished build, or a training run, what its manifest says?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ MOST_SHOWN = 50
 
 
 def verify(
-    build: Annotated[str, typer.Argument(help="The build's folder or fsspec URL.")],
+    build: Annotated[
+        str, typer.Argument(help="Folder or fsspec URL of a build, or of a training run: STORE/trained/NAME.")
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="Decode a sample of the clips instead of all.")] = False,
     seed: Annotated[int, typer.Option(help="Chooses the clips of a quick check.")] = 0,
     against: Annotated[
@@ -21,7 +23,10 @@ def verify(
         ),
     ] = None,
 ) -> None:
-    """Check a build's checksums, schema, rows, counts, quotas and disjointness; exit with 2 if anything is wrong."""
+    """Check a build's checksums, schema, rows, counts, quotas and disjointness; exit with 2 if anything is wrong.
+
+    Of a training run, its files are checked.
+    """
     from bystander.storage.releases import open_build
     from bystander.tasks.check_build import check_build
 

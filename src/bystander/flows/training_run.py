@@ -104,6 +104,7 @@ def run_training(
                 lock.assert_held()
                 manifest = publish_training(folder, config, kind, architecture, inputs, run)
         else:
+            shutil.rmtree(locate_work_folder(store, name), ignore_errors=True)  # of one that was killed at its very end
             listener.on_phase("nothing new: the published run was trained on just this")
     summary = summarise_training(manifest, folder.uri)
     listener.publish_summary(summary, folder.uri)

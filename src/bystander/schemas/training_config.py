@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bystander.schemas.field_types import Name, Seed
 from bystander.schemas.identity import digest_json
@@ -32,6 +32,12 @@ class Optimisation(Params):
     max_grad_norm: float = Field(1.0, gt=0)
     precision: Literal["float32", "bfloat16"] = "float32"
     gradient_checkpointing: bool = False
+
+    @model_validator(mode="after")
+    def _divide_batch(self) -> Self:
+        if self.batch_size % self.micro_batch_size:
+            raise ValueError(f"batch_size {self.batch_size} is no multiple of micro_batch_size {self.micro_batch_size}")
+        return self
 
 
 class Checkpoints(Params):

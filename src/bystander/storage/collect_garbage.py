@@ -7,7 +7,7 @@ parts that nothing uses any more; so whoever kills a collection need only repeat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bystander.schemas.errors import InputError
 from bystander.storage.build_lock import LOCKS_FOLDER, find_stale_locks, list_running_builds, lock_store
@@ -25,6 +25,7 @@ from bystander.storage.kept_builds import KEEP_ALL, KeepRules, Verdict, judge_bu
 from bystander.storage.part_use import record_path
 from bystander.storage.releases import read_latest
 from bystander.storage.stored_builds import StoredBuild, list_stored_builds
+from bystander.storage.training_manifest import measure_checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Garbage:
     """Whether the call cache goes too."""
     running: tuple[str, ...] = ()
     """Builds that processes make now. Which parts they use is not known yet, so none goes."""
+    checkpoints: dict[str, int] = field(default_factory=dict)
+    """Sizes of the checkpoints of unfinished training runs, by name. They stay."""
 
     @property
     def builds(self) -> list[Verdict]:
@@ -99,7 +102,8 @@ def find_garbage(store: Store, rules: KeepRules = KEEP_ALL, calls: bool = False)
     going = {verdict.build.name for verdict in verdicts if verdict.goes}
     cache = inspect_cache(store, going) if has_cache(store) else None
     staying = {verdict.build.name for verdict in verdicts if not verdict.goes}
-    return Garbage(verdicts, cache, find_stale_locks(store, staying), calls, tuple(sorted(list_running_builds(store))))
+    running = tuple(sorted(list_running_builds(store)))
+    return Garbage(verdicts, cache, find_stale_locks(store, staying), calls, running, measure_checkpoints(store))
 
 
 def collect_garbage(store: Store, rules: KeepRules = KEEP_ALL, calls: bool = False) -> Garbage:

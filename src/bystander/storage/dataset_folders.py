@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from bystander.schemas.errors import InputError
+from bystander.schemas.training_config import TRAINED
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.evaluation_manifest import EVALUATIONS
 from bystander.storage.filesystem import Store
@@ -55,7 +56,9 @@ def _list_datasets(store: Store) -> list[str]:
     return [
         name
         for name in store.list_folders()
-        if name not in (_CACHE, EVALUATIONS) and not _is_build(store.child(name)) and _is_dataset(store.child(name))
+        if name not in (_CACHE, EVALUATIONS, TRAINED)
+        and not _is_build(store.child(name))
+        and _is_dataset(store.child(name))
     ]
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from bystander.schemas.errors import InputError
+from bystander.schemas.training_config import TRAINED
 from bystander.storage.evaluation_manifest import EVALUATIONS
 from bystander.storage.release_folders import order_builds
 from bystander.storage.releases import Release
 from bystander.storage.stored_builds import StoredBuild
 
 _GLOB = frozenset("*?[")
+_UNFINISHED = {EVALUATIONS: "an unfinished evaluation", TRAINED: "an unfinished training run"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,9 @@ def judge_builds(
 ) -> tuple[Verdict, ...]:
     """Return what becomes of each build, in their order.
 
-    Kept in any case are: what a dataset's `latest` points to, what a kept build or evaluation refers to, what a process
+    Kept in any case are: what a dataset's `latest` points to, what a kept build, evaluation or training run refers to, what a process
     makes now, and what is not known to be ours. Of builds that are no releases, and of releases without a date in their
-    name, only those in `drop` go; of evaluations too.
+    name, only those in `drop` go; of evaluations and training runs too.
 
     Args:
         builds: all of the store.
@@ -85,8 +87,8 @@ def _judge(build: StoredBuild, latest: Release | None, rules: KeepRules, aged: b
             return stay(f"--keep {kept_by}")
         case "unfinished" if build.foreign:
             return stay(f"it is unfinished, but holds files that are not ours, such as {build.foreign[0]}")
-        case "unfinished" if build.dataset == EVALUATIONS and not dropped:
-            return stay("an unfinished evaluation")
+        case "unfinished" if build.dataset in _UNFINISHED and not dropped:
+            return stay(_UNFINISHED[build.dataset])
         case "unfinished":
             return Verdict(build, True, "unfinished, and no process makes it")
         case _ if is_release:
@@ -97,6 +99,8 @@ def _judge(build: StoredBuild, latest: Release | None, rules: KeepRules, aged: b
             return Verdict(build, True, f"older than the newest {rules.keep_last} releases")
         case "evaluation":
             return stay("an evaluation")
+        case "training":
+            return stay("a training run")
     return stay("a release" if build.mark == "released" else "finished")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from bystander.schemas.errors import StorageError
+from bystander.schemas.training_config import TRAINED
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition, PartRef
@@ -93,11 +94,14 @@ def record_path(store: Store, dataset: str, build: str) -> str:
 
 
 def list_finished_builds(store: Store) -> list[tuple[str, str]]:
-    """Return dataset and name of every finished build of a store, sorted: those that have a manifest."""
+    """Return dataset and name of every finished build of a store, sorted: those that have a manifest.
+
+    Training runs are none: they are made of no parts.
+    """
     return [
         (dataset, build)
         for dataset in store.list_folders()
-        if dataset != "cache"
+        if dataset not in ("cache", TRAINED)
         for build in store.list_folders(dataset)
         if store.exists(f"{dataset}/{build}/{MANIFEST_NAME}")
     ]

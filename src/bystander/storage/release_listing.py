@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bystander.schemas.errors import BuildError, InputError, StorageError
+from bystander.schemas.training_config import TRAINED
 from bystander.storage.any_manifest import read_any_manifest
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.evaluation_manifest import EVALUATIONS
@@ -50,7 +51,7 @@ def list_builds(store: Store) -> Listing:
     """
     if not store.exists(""):
         raise InputError(f"{store.uri}: there is no such folder; name the store that builds were written to (--out)")
-    datasets = [name for name in store.list_folders() if name not in ("cache", EVALUATIONS)]
+    datasets = [name for name in store.list_folders() if name not in ("cache", EVALUATIONS, TRAINED)]
     damage = {dataset: found for dataset in datasets if (found := find_damage(store, dataset)) is not None}
     builds = [build for dataset in datasets for build in _list_dataset(store, dataset, dataset in damage)]
     return Listing(tuple(builds), tuple(damage.values()))

@@ -1,4 +1,4 @@
-"""Which builds and evaluations lie in a store, finished or not, which files are ours, and what they refer to."""
+"""Which builds, evaluations and training runs lie in a store, finished or not, which files are ours, and what they refer to."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bystander.schemas.errors import MissingFileError
+from bystander.schemas.training_config import TRAINED
 from bystander.storage.build_lock import list_known_locks, list_running_builds
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.card_parts import CARD_NAME
@@ -17,13 +18,15 @@ from bystander.storage.filesystem import Store
 from bystander.storage.part_use import RECORDS_FOLDER
 from bystander.storage.published_files import is_of_a_build
 from bystander.storage.release_folders import MARK_NAME, ReleaseState, read_mark
+from bystander.storage.training_manifest import TRAINING_FORMAT
 
-BuildCondition = Literal["finished", "evaluation", "unfinished", "running", "strange"]
+BuildCondition = Literal["finished", "evaluation", "training", "unfinished", "running", "strange"]
 """`running`: a process makes it. `strange`: there is no sign that it is ours, or its manifest is none that we write."""
 
 _FORMATS: Mapping[str, BuildCondition] = {
     "bystander-build": "finished",
     "bystander-evaluation-manifest": "evaluation",
+    TRAINING_FORMAT: "training",
 }
 _OWN_NAMES = frozenset({MANIFEST_NAME, CARD_NAME, MARK_NAME})
 
@@ -62,7 +65,7 @@ class StoredBuild:
 
 
 def list_stored_builds(store: Store) -> list[StoredBuild]:
-    """Return the builds and evaluations of a store, sorted by name.
+    """Return the builds, evaluations and training runs of a store, sorted by name.
 
     Raises:
         StorageError: it cannot be listed.
@@ -95,7 +98,7 @@ def _inspect(store: Store, dataset: str, build: str, running: AbstractSet[str], 
         condition = _FORMATS.get(str(manifest.get("format")), "strange")
     else:
         condition = "unfinished" if folder in known or mark is not None else "strange"
-    if condition == "evaluation" or (condition == "unfinished" and dataset == EVALUATIONS):
+    if condition in ("evaluation", "training") or (condition == "unfinished" and dataset in (EVALUATIONS, TRAINED)):
         own = set(listed)
     else:
         own = {path for path in listed if _is_own(path.removeprefix(f"{folder}/"))}

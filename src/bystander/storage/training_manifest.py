@@ -23,8 +23,21 @@ TRAINING_FORMAT = "bystander-training"
 TRAINING_VERSION = 1
 """To be raised when the same configuration and data would give other weights."""
 
-PACKAGES = ("accelerate", "numpy", "peft", "pyarrow", "safetensors", "scipy", "soundfile", "soxr", "torch", "transformers")
+PACKAGES = (
+    "accelerate",
+    "numpy",
+    "peft",
+    "pyarrow",
+    "safetensors",
+    "scipy",
+    "soundfile",
+    "soxr",
+    "torch",
+    "transformers",
+)
 """Packages whose version can change a weight or a figure."""
+
+_WORK_FOLDER = "cache/training"
 
 TrainingKind = Literal["tpi", "sid"]
 
@@ -165,8 +178,17 @@ def locate_work_folder(store: Store, name: str) -> Path:
     It lies in the caches of the store or, where the store is remote, in the user's cache folder. So it is the same one
     when the run is taken up again on this machine.
     """
-    local = store.local_path(f"cache/training/{name}")
+    local = store.local_path(f"{_WORK_FOLDER}/{name}")
     if local is not None:
         return local
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "bystander" / "training" / digest_json(store.uri)[:16] / name
+
+
+def measure_checkpoints(store: Store) -> dict[str, int]:
+    """Return the sizes of what unfinished runs have left in the caches of a local store, in bytes by the run's name."""
+    sizes: dict[str, int] = {}
+    for path, size in store.list_sizes(_WORK_FOLDER).items():
+        name = path.split("/")[2]
+        sizes[name] = sizes.get(name, 0) + size
+    return sizes

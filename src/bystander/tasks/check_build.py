@@ -9,6 +9,7 @@ from bystander.schemas.errors import BuildError, InputError
 from bystander.storage.build_checks import Finding
 from bystander.storage.filesystem import Store
 from bystander.storage.verify_build import verify_build
+from bystander.storage.verify_training import holds_training, verify_training
 from bystander.tasks.verify_disjointness import verify_disjointness
 
 _MOST_TOLD = 3
@@ -23,7 +24,7 @@ class Verification:
 
 
 def check_build(build: Store, quick: bool = False, seed: int = 0, against: Sequence[str] = ()) -> Verification:
-    """Return what is wrong with a build: see `verify_build` and `verify_disjointness`.
+    """Return what is wrong with a build (see `verify_build` and `verify_disjointness`), or with a training run.
 
     Args:
         build: its folder.
@@ -32,11 +33,15 @@ def check_build(build: Store, quick: bool = False, seed: int = 0, against: Seque
         against: more builds to hold it against than those that its manifest lists.
 
     Raises:
-        InputError: there is no such folder.
+        InputError: there is no such folder, or a training run is to be held against a build.
         BuildError: one of `against` is not a finished build.
     """
     if not build.exists(""):
         raise InputError(f"{build.uri}: there is no such folder")
+    if holds_training(build):
+        if against:
+            raise InputError(f"{build.uri}: is a training run, which is held against no build; leave out --against")
+        return Verification(tuple(verify_training(build)), ())
     disjointness = verify_disjointness(build, against)
     findings = [*verify_build(build, quick=quick, seed=seed), *disjointness.findings]
     return Verification(tuple(findings), tuple(disjointness.notices))
