@@ -10,10 +10,13 @@ import torch
 from typer.testing import CliRunner
 
 from bystander.flows.compare_mixtures import compare_mixtures
+from bystander.flows.train_two_input import train_two_input
 from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.mixture_config import CompareMixturesConfig
 from bystander.schemas.mixture_results import MixtureResults
+from bystander.schemas.train_tpi_config import TrainTpiConfig
 from bystander.storage.mixture_files import TABLES_NAME, MixtureManifest
+from bystander.tasks.training.two_input_files import load_two_input
 from final_rows import make_rows
 from training_rows import make_va_row, write_small_groups, write_va
 
@@ -75,6 +78,28 @@ def test_every_model_is_trained_scored_and_written_once(fields: dict[str, Any]) 
     mended = compare_mixtures(config)
     assert not mended.reused
     assert mended.results == results
+
+
+def test_one_mixture_is_trained_and_published_like_any_run(fields: dict[str, Any]) -> None:
+    config = TrainTpiConfig.model_validate(
+        {
+            **{name: fields[name] for name in ("data", "dyadic", "store", "optimisation", "device")},
+            "model": {"architecture": "two_input", **fields["model"]},
+            "name": "one",
+            "held_out": {"share": 0.3, "every_steps": 6},
+        }
+    )
+    outcome = train_two_input(config)
+    assert (outcome.manifest.architecture, outcome.manifest.phases[0].steps) == ("two_input", 12)
+    assert {name: part.rows + part.held_out for name, part in outcome.manifest.data.parts.items()} == {
+        "two_speaker": 12,
+        "dyadic": 12,
+        "hard_negative": 12,
+    }
+    model, about = load_two_input(Path(outcome.location.removeprefix("file://")))
+    assert about.classes == ("none", "actionable", "ignorable")
+    assert sum(weight.numel() for weight in model.parameters()) == outcome.manifest.figures["parameters"]
+    assert not train_two_input(config).is_new
 
 
 def test_a_bench_that_shares_requests_with_the_data_is_refused(fields: dict[str, Any]) -> None:

@@ -32,10 +32,10 @@ class TwoInputData:
         return [self.rows[place] for place in sorted(set(draws.rows.tolist()))]
 
 
-def train_two_input_rows(
+def make_two_input_job(
     config: TrainingConfig, model_config: TwoInputConfig, data: TwoInputData, folder: Path, phase: str = "training"
-) -> tuple[TwoInputModel, FitOutcome]:
-    """Return a model trained on rows, and how that went. Weights, order and dropout hang on `config.seed` alone.
+) -> FitJob:
+    """Return the run of the trainer for rows. Weights, order and dropout hang on `config.seed` alone.
 
     Args:
         config: optimisation, seed, device.
@@ -43,19 +43,29 @@ def train_two_input_rows(
         data: the rows of one mixture.
         folder: for checkpoints.
         phase: what the run is called in what is told of it.
+    """
+    from bystander.tasks.training.two_input import collate_two_input, make_two_input_model
+
+    weights = derive_seed(config.seed, "model", "two_input_weights")
+    model = make_two_input_model(model_config, measure_width(data.rows), len(data.classes), weights)
+    train = _open_source(data, data.train, model_config, model_config.word_dropout, config.seed)
+    held_out = _open_source(data, data.held_out, model_config) if len(data.held_out) else None
+    return FitJob(config, model, train, held_out, collate_two_input, folder, phase)
+
+
+def train_two_input_rows(
+    config: TrainingConfig, model_config: TwoInputConfig, data: TwoInputData, folder: Path, phase: str = "training"
+) -> tuple[TwoInputModel, FitOutcome]:
+    """Return a model trained on rows, and how that went; see `make_two_input_job`.
 
     Raises:
         InputError: there is no row to train on.
     """
     from bystander.tasks.training.fit import fit
-    from bystander.tasks.training.two_input import collate_two_input, make_two_input_model
 
-    width = measure_width(data.rows)
-    weights = derive_seed(config.seed, "model", "two_input_weights")
-    model = make_two_input_model(model_config, width, len(data.classes), weights)
-    train = _open_source(data, data.train, model_config, model_config.word_dropout, config.seed)
-    held_out = _open_source(data, data.held_out, model_config) if len(data.held_out) else None
-    return model, fit(FitJob(config, model, train, held_out, collate_two_input, folder, phase))
+    job = make_two_input_job(config, model_config, data, folder, phase)
+    outcome = fit(job)
+    return job.model, outcome
 
 
 def measure_width(rows: Sequence[TwoInputRow]) -> int:
