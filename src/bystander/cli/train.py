@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from bystander.cli.train_report import train_report
 from bystander.cli.train_show import train_show
 
 train_app = typer.Typer(help="Train models on finished builds, and look at training runs.", no_args_is_help=True)
 train_app.command("show")(train_show)
+train_app.command("report")(train_report)
