@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -90,16 +93,12 @@ def make_job(folder: Path, model: torch.nn.Module | None = None, **changes: Any)
     return FitJob(config, model or TinyModel(), TinySource(34), TinySource(7, base=1000), collate_tiny, folder)
 
 
-def run_until_killed(folder: str, mode: str, workers: str) -> None:
+def run_until_killed(folder: Path, mode: str, workers: int) -> None:
     """Run a job in this process, which kills itself as `mode` says: `step:N`, or `saving:N`, in the midst of that."""
-    import os
-    import signal
-
     from bystander.tasks.training import planned_trainer
     from bystander.tasks.training.contract import StepRecord
     from bystander.tasks.training.fit import fit
 
-    torch.set_num_threads(1)
     kind, _, at = mode.partition(":")
 
     def die(record: StepRecord) -> None:
@@ -114,8 +113,21 @@ def run_until_killed(folder: str, mode: str, workers: str) -> None:
 
     mark_whole = planned_trainer.mark_whole
     planned_trainer.mark_whole = die_saving
-    fit(make_job(Path(folder), loader_workers=int(workers)), on_record=die)
+    fit(make_job(folder, loader_workers=workers), on_record=die)
+
+
+def main(folder: str, *kills: str) -> None:
+    """Have a process killed for each of `kills`, a mode and a number of workers as `step:9/0`; print how each ended."""
+    import_module("bystander.tasks.training.planned_trainer")  # once for all of them
+    torch.set_num_threads(1)
+    for kill in kills:
+        child = os.fork()
+        if not child:
+            mode, _, workers = kill.partition("/")
+            run_until_killed(Path(folder) / mode, mode, int(workers))
+            os._exit(0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
 
 
 if __name__ == "__main__":
-    run_until_killed(*sys.argv[1:])
+    main(*sys.argv[1:])

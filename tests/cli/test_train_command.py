@@ -45,7 +45,8 @@ def test_a_run_is_shown_and_checked(tmp_path: Path) -> None:
     damaged = run_command("verify", str(folder))
     assert (damaged.returncode, damaged.stdout) == (2, "weights.bin: is missing.\n")
     absent = run_command("train", "show", "other", "--out", str(tmp_path / "store"))
-    assert absent.returncode == 2 and "not a finished training run" in absent.stderr
+    assert absent.returncode == 2
+    assert "not a finished training run" in absent.stderr
 
 
 def test_missing_packages_are_one_line() -> None:
@@ -56,7 +57,9 @@ def test_missing_packages_are_one_line() -> None:
 
 def test_a_curve_shows_where_losses_lie() -> None:
     curve = draw_curve(make_history(40), 40, 5).splitlines()
-    assert curve[0].startswith("   2 |·") and curve[4].startswith("0.05 |") and curve[4].rstrip().endswith("o")
+    assert curve[0].startswith("   2 |·")
+    assert curve[4].startswith("0.05 |")
+    assert curve[4].rstrip().endswith("o")
     assert curve[5:7] == ["     +" + "-" * 40, "      0" + f"{'step 40':>39}"]
     assert sum(line.count("o") for line in curve[:5]) == 4
     assert draw_curve(()) == ""

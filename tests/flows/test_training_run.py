@@ -11,7 +11,6 @@ import pytest
 import torch
 import yaml
 from prefect import flow
-from tiny_training import TinyConfig, TinyModel, make_job
 
 from bystander.flows.flow_runs import run_flow
 from bystander.flows.listeners import SilentListener, listening
@@ -29,6 +28,7 @@ from bystander.storage.training_manifest import (
 )
 from bystander.tasks.training.trained import Trained, TrainingInputs
 from bystander.tasks.training.training_history import parse_history
+from tiny_training import TinyConfig, TinyModel, make_job
 
 torch.set_num_threads(1)
 INPUTS = TrainingInputs(
@@ -112,7 +112,8 @@ def test_a_run_is_published_whole_and_found_again(tmp_path: Path, told: Told) ->
     outcome = run_flow(train_flow, config, 1, "training:run")
     store = open_store(config.store)
     folder = tmp_path / "store" / "trained" / "run"
-    assert outcome.is_new and outcome.location == str(folder)
+    assert outcome.is_new
+    assert outcome.location == str(folder)
     manifest = read_training(open_training(store, "run"))
     assert manifest == outcome.manifest == find_training(store, "run", manifest.content_digest)
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
@@ -135,10 +136,13 @@ def test_a_run_is_published_whole_and_found_again(tmp_path: Path, told: Told) ->
         "pipeline_tag": "audio-text-to-text",
         "tags": [],
     }
-    assert "It is tiny." in text and "`load(it)`" in text and "| training | 34 | 23 | 4 |" in text
+    assert "It is tiny." in text
+    assert "`load(it)`" in text
+    assert "| training | 34 | 23 | 4 |" in text
 
     again = run_flow(train_flow, config, 1, "training:run")
-    assert not again.is_new and again.manifest == manifest
+    assert not again.is_new
+    assert again.manifest == manifest
     assert told.phases[-1] == "nothing new: the published run was trained on just this"
     assert outcome.summary[1].startswith("training: 23 steps, loss ")
 
@@ -166,7 +170,8 @@ def test_a_run_goes_to_an_object_store(object_store: Any, tmp_path: Path, monkey
         train_tiny(config, stop_at=10)
     assert list((tmp_path / "cache").rglob("whole.json"))
     outcome = train_tiny(config)
-    assert outcome.manifest.phases[0].resumed_from and outcome.location.startswith("s3://")
+    assert outcome.manifest.phases[0].resumed_from
+    assert outcome.location.startswith("s3://")
     assert not list((tmp_path / "cache").rglob("whole.json"))
     assert read_training(open_store(outcome.location)) == outcome.manifest
     assert not train_tiny(config).is_new
@@ -178,7 +183,8 @@ def test_a_lost_or_changed_run_is_made_again(tmp_path: Path) -> None:
     (Path(first.location) / "weights" / "tiny.pt").unlink()
     assert train_tiny(config).is_new
     other = train_tiny(make_config(tmp_path / "store", seed=5))
-    assert other.is_new and other.manifest.content_digest != first.manifest.content_digest
+    assert other.is_new
+    assert other.manifest.content_digest != first.manifest.content_digest
 
 
 def test_one_process_at_a_time_makes_a_run(tmp_path: Path) -> None:

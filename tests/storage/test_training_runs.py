@@ -72,7 +72,8 @@ def test_an_adapter_says_so_in_its_card(tmp_path: Path) -> None:
         "adapter",
         "peft",
     )
-    assert "license" not in said and "datasets" not in said
+    assert "license" not in said
+    assert "datasets" not in said
     for part in ("`load(it)`", "| accuracy | 0.9 |", "- It is tiny.", "2.0000 to 0.0500", "0.0625 at step 40"):
         assert part in text
     assert "\n\n\n" not in text
@@ -102,7 +103,8 @@ def test_cleaning_keeps_runs_and_the_builds_that_they_mention(tmp_path: Path) ->
     }
     assert garbage.parts_are_known  # a run is made of no parts, so nothing is unknown of it
     assert garbage.checkpoints == {"stopped": 10}
-    assert work.exists() and say_findings(store) == []
+    assert work.exists()
+    assert say_findings(store) == []
     assert [build.dataset for build in list_builds(store).builds] == ["tpi-train"]
 
     going = {verdict.build.name for verdict in find_garbage(store, KeepRules(drop=("trained/*", "tpi-train/*"))).builds}

@@ -42,7 +42,7 @@ def gc(
 
     Without other options all finished builds are kept, and what goes is what stopped builds left: their folders and
     parts, and the parts, records and locks of builds that are gone. Kept in any case are what `latest` points to, what
-    a kept build, evaluation or training run refers to, and whatever is not known to be ours. Refuses while a build runs.
+    a kept build, evaluation or training run refers to, and whatever is not known to be ours. Refuses while one runs.
     """
     from bystander.storage.collect_garbage import collect_garbage, find_garbage
     from bystander.storage.dataset_folders import assert_is_store
@@ -95,8 +95,8 @@ def _print(garbage: Garbage, store: str) -> None:
             console.print(f"Left in {verdict.build.name}, since they are not ours: {files}.", markup=False)
     for name, size in garbage.checkpoints.items():
         console.print(
-            f"Left are checkpoints of the unfinished training run {name}, {format_mb(size)} MB: the same command goes on "
-            f"from them. Who has given it up removes cache/training/{name}.",
+            f"Checkpoints of the unfinished training run {name} stay, {format_mb(size)} MB: the same command goes on "
+            f"from them. To give it up, remove cache/training/{name}.",
             markup=False,
         )
     if garbage.running:

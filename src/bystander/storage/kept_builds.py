@@ -47,9 +47,9 @@ def judge_builds(
 ) -> tuple[Verdict, ...]:
     """Return what becomes of each build, in their order.
 
-    Kept in any case are: what a dataset's `latest` points to, what a kept build, evaluation or training run refers to, what a process
-    makes now, and what is not known to be ours. Of builds that are no releases, and of releases without a date in their
-    name, only those in `drop` go; of evaluations and training runs too.
+    Kept in any case are: what a dataset's `latest` points to, what a kept build, evaluation or training run refers to,
+    what a process makes now, and what is not known to be ours. Of builds that are no releases, and of releases without
+    a date in their name, only those in `drop` go; of evaluations and training runs too.
 
     Args:
         builds: all of the store.

@@ -1,4 +1,4 @@
-"""Which builds, evaluations and training runs lie in a store, finished or not, which files are ours, and what they refer to."""
+"""Which builds, evaluations and training runs lie in a store, which files are ours, and what they refer to."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from bystander.storage.card_parts import load_card_template, render_table
 from bystander.storage.training_manifest import TrainingManifest
 
 _WHAT = {
-    "tpi": "A model that was trained on speech in which a bystander cuts in on somebody who talks to a voice assistant.",
+    "tpi": "A model trained on speech in which a bystander cuts in on somebody who talks to a voice assistant.",
     "sid": "A detector of interruptions: it hears a stream and says whether the speaker means to take the turn.",
 }
 _HUB = "hf://datasets/"

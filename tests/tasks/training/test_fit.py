@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_training import TinyModel, TinySource, collate_tiny, make_job
 
 from bystander.schemas.errors import BuildError, ConfigError, InputError
 from bystander.schemas.training_config import Checkpoints, Optimisation
 from bystander.tasks.training.checkpoints import MARK_NAME, list_checkpoints
 from bystander.tasks.training.contract import FitJob, StepRecord
 from bystander.tasks.training.fit import count_steps, fit
+from tiny_training import TinyModel, TinySource, collate_tiny, make_job
 
 torch.set_num_threads(1)
 
@@ -33,38 +33,47 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], t
     """A run that nothing stopped: its weights and its history."""
     job = make_job(tmp_path_factory.mktemp("whole"))
     outcome = fit(job)
-    assert outcome.steps == 23 and outcome.resumed_from == ()
+    assert outcome.steps == 23
+    assert outcome.resumed_from == ()
     return weights_of(job.model), outcome.history
 
 
-def kill(folder: Path, mode: str, workers: int = 0) -> None:
+KILLS = {"step:11": 0, "step:10": 2, "saving:12": 0, "step:14": 0}
+"""When processes are killed, and how many worker processes load for them."""
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What killed processes left, in a folder each."""
+    folder = tmp_path_factory.mktemp("killed")
     script = Path(__file__).parents[2] / "tiny_training.py"
     found = subprocess.run(
-        [sys.executable, str(script), str(folder), mode, str(workers)],
+        [sys.executable, str(script), str(folder), *(f"{mode}/{workers}" for mode, workers in KILLS.items())],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )
-    assert found.returncode == -signal.SIGKILL, found.stderr
+    assert found.stdout.split() == [str(-signal.SIGKILL)] * len(KILLS), found.stderr
+    return folder
 
 
 @pytest.mark.parametrize(
-    ("mode", "workers", "resumed_from"),
+    "mode",
     [
-        ("step:11", 0, (8,)),  # in the second epoch
-        ("step:10", 2, (8,)),
-        ("saving:12", 0, (8,)),  # what was saved of step 12 does not count
+        "step:11",  # in the second epoch
+        "step:10",  # with workers, and taken up again without
+        "saving:12",  # what was saved of step 12 does not count
     ],
 )
-def test_a_killed_run_ends_as_one_that_was_not(
-    whole: Any, tmp_path: Path, mode: str, workers: int, resumed_from: tuple[int, ...]
-) -> None:
-    kill(tmp_path, mode, workers)
-    job = make_job(tmp_path)
+def test_a_killed_run_ends_as_one_that_was_not(whole: Any, killed: Path, mode: str) -> None:
+    job = make_job(killed / mode)
     outcome = fit(job)
-    assert outcome.resumed_from == resumed_from
+    assert outcome.resumed_from == (8,)
     assert weights_of(job.model) == whole[0]
     assert outcome.history == whole[1]
+    read: list[tuple[int, int]] = job.train.numbers_read  # type: ignore[attr-defined]
+    assert {epoch for epoch, _ in read} == {0, 1, 2}
+    assert sum(epoch == 0 for epoch, _ in read) == 34 - 32  # what eight steps of four had seen is not read again
 
 
 def test_a_run_that_is_killed_at_every_step_ends_too(whole: Any, tmp_path: Path) -> None:
@@ -88,15 +97,6 @@ def test_a_run_that_is_killed_at_every_step_ends_too(whole: Any, tmp_path: Path)
     assert outcome.history == whole[1]
 
 
-def test_what_a_resumed_run_skips_is_not_read(whole: Any, tmp_path: Path) -> None:
-    kill(tmp_path, "step:11")
-    job = make_job(tmp_path)
-    fit(job)
-    read: list[tuple[int, int]] = job.train.numbers_read  # type: ignore[attr-defined]
-    assert {epoch for epoch, _ in read} == {0, 1, 2}
-    assert sum(epoch == 0 for epoch, _ in read) == 34 - 32  # eight steps of four were done
-
-
 def test_a_finished_run_only_loads_its_weights(whole: Any, tmp_path: Path) -> None:
     fit(make_job(tmp_path))
     job = make_job(tmp_path)
@@ -110,9 +110,12 @@ def test_the_history_tells_losses_rates_and_held_out_losses(whole: Any) -> None:
     history = whole[1]
     assert [record.step for record in history] == list(range(24))
     assert [record.step for record in history if record.held_out_loss is not None] == [0, 5, 10, 15, 20, 23]
-    assert history[0].loss is None and all(record.loss is not None for record in history[1:])
+    assert history[0].loss is None
+    assert all(record.loss is not None for record in history[1:])
     rates = [record.learning_rate for record in history[1:]]
-    assert rates[0] == 0.0 and rates[3] == pytest.approx(1e-2) and rates[22] < 1e-4  # warm-up over ceil(2.3) steps
+    assert rates[0] == 0.0
+    assert rates[3] == pytest.approx(1e-2)
+    assert rates[22] < 1e-4
     assert history[23].epoch == pytest.approx(2 + 10 / 17)
     assert (history[23].held_out_loss or 9) < 0.85 * (history[0].held_out_loss or 0)
 
@@ -122,6 +125,12 @@ def test_the_held_out_loss_is_the_mean_over_all_examples(whole: Any, tmp_path: P
     vectors = collate_tiny(TinySource(7, base=1000).read(range(7), 0))
     expected = job.model.eval()(**vectors)["loss"].item()
     assert whole[1][0].held_out_loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_workers_change_no_weight(whole: Any, tmp_path: Path) -> None:
+    job = make_job(tmp_path, loader_workers=2)
+    assert fit(job).history == whole[1]
+    assert weights_of(job.model) == whole[0]
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -176,7 +185,8 @@ def test_half_precision_runs_between_full_ones(whole: Any, tmp_path: Path) -> No
     optimisation = Optimisation(max_steps=3, batch_size=4, precision="bfloat16")
     half = fit(make_job(tmp_path / "half", optimisation=optimisation)).history[-1].loss
     full = fit(make_job(tmp_path / "full", optimisation=Optimisation(max_steps=3, batch_size=4))).history[-1].loss
-    assert half != full and half == pytest.approx(full, rel=0.05)
+    assert half != full
+    assert half == pytest.approx(full, rel=0.05)
 
 
 def test_checkpoints_are_kept_and_marked(tmp_path: Path) -> None:
@@ -185,11 +195,10 @@ def test_checkpoints_are_kept_and_marked(tmp_path: Path) -> None:
     assert all((path / MARK_NAME).exists() for path in list_checkpoints(tmp_path))
 
 
-def test_a_damaged_checkpoint_does_not_count(whole: Any, tmp_path: Path) -> None:
-    kill(tmp_path, "step:14")
-    damaged = tmp_path / "checkpoint-12" / "scheduler.pt"
+def test_a_damaged_checkpoint_does_not_count(whole: Any, killed: Path) -> None:
+    damaged = killed / "step:14" / "checkpoint-12" / "scheduler.pt"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
-    job = make_job(tmp_path)
+    job = make_job(killed / "step:14")
     assert fit(job).resumed_from == (8,)
     assert weights_of(job.model) == whole[0]
 

@@ -34,10 +34,11 @@ _STATE_NAME = "trainer_state.json"
 def fit(job: FitJob, on_record: OnRecord | None = None, on_phase: OnPhase | None = None) -> FitOutcome:
     """Train the model of a job, from its start or from the last whole checkpoint in its folder, and return its history.
 
-    On one kind of device, a run that was killed and taken up again ends with the weights and the history of one that was
-    not: weights, optimiser, schedule, generators and the place in the data are those of the checkpoint. On a CPU that
-    holds to the last bit, whatever `loader_workers` is. Python's, NumPy's and torch's global generators are left as they
-    were; initial weights are the caller's, who seeds what draws them. The model is left in evaluation mode.
+    A run that was killed and taken up again ends with the weights and the history of one that was not: weights,
+    optimiser, schedule, generators and the place in the data are those of the checkpoint. On a CPU, with as many
+    threads, that holds to the last bit, whatever `loader_workers` is. Python's, NumPy's and torch's global generators
+    are left as they were; initial weights are the caller's, who seeds what draws them. The model is left in evaluation
+    mode.
 
     What the loss has to be, see `PlannedTrainer`.
 
@@ -87,8 +88,7 @@ def _train(
     if checkpoint is not None and checkpoint.step >= total:
         tell(f"{job.phase}: all {total} steps are done already")
         trainer.load_weights(checkpoint)
-        logs: list[Mapping[str, Any]] = json.loads((checkpoint.folder / _STATE_NAME).read_text())["log_history"]
-        return logs
+        return _list_logs(json.loads((checkpoint.folder / _STATE_NAME).read_text(encoding="utf-8"))["log_history"])
     optimisation = job.config.optimisation
     if checkpoint is not None:
         tell(f"{job.phase}: going on from step {checkpoint.step} of {total}")
@@ -96,8 +96,11 @@ def _train(
     else:
         tell(f"{job.phase}: {total} steps of {optimisation.batch_size} examples, {len(job.train)} in all")
         trainer.train()
-    logs = trainer.state.log_history
-    return logs
+    return _list_logs(trainer.state.log_history)
+
+
+def _list_logs(logs: Any) -> list[Mapping[str, Any]]:
+    return list(logs)
 
 
 def _choose_arguments(job: FitJob, use_cpu: bool, held_out: bool, starts: bool) -> tuple[Any, int]:
@@ -194,12 +197,12 @@ def _make_callback(job: FitJob, on_record: OnRecord) -> Any:
     from transformers import TrainerCallback
 
     class TellRecords(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+        def on_step_end(self, _args: Any, _state: Any, control: Any, **_: Any) -> Any:
             if control.should_save or control.should_training_stop:
                 control.should_log = True
             return control
 
-        def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any], **_: Any) -> None:
+        def on_log(self, _args: Any, state: Any, _control: Any, logs: Mapping[str, Any], **_: Any) -> None:
             record = read_log(state.global_step, logs)
             if record is None:
                 return
@@ -219,7 +222,7 @@ def _keep_randomness(use_cpu: bool) -> Iterator[None]:
     """Leave the global generators as they were, and let torch compute reproducibly on a CPU while the block runs."""
     import torch
 
-    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()  # noqa: NPY002  # what is kept
+    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     deterministic, warns = (
         torch.are_deterministic_algorithms_enabled(),
@@ -232,7 +235,7 @@ def _keep_randomness(use_cpu: bool) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(deterministic, warn_only=warns)
         random.setstate(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002  # as above
+        np.random.set_state(states[1])
         torch.random.set_rng_state(states[2])
         if cuda:
             torch.cuda.set_rng_state_all(cuda)

@@ -54,13 +54,16 @@ class PlannedTrainer(Trainer):  # type: ignore[misc]  # transformers is not type
     def get_train_dataloader(self) -> Any:
         return self._load(self._job.train)
 
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:  # noqa: ARG002  # as in the class above
         if self._held_out_loader is None:
             self._held_out_loader = self._load(self._job.held_out, always_first=True)
         return self._held_out_loader
 
     def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+        self,
+        eval_dataset: Any = None,  # noqa: ARG002  # as above
+        ignore_keys: Any = None,  # noqa: ARG002  # as above
+        metric_key_prefix: str = "eval",
     ) -> dict[str, float]:
         """Return and log the held-out loss, the mean over all that the loss counts."""
         model = self.model_wrapped
