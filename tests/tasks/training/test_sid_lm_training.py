@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ from bystander.schemas.sid_lm_config import SidLmConfig, TranscribedSource
 from bystander.schemas.train_sid_config import CropSettings, TrainSidConfig
 from bystander.schemas.training_config import Checkpoints, HeldOutSlice, Optimisation
 from bystander.tasks.training.asr_examples import JoinedSource, open_alignment_rows
-from bystander.tasks.training.contract import StepRecord
-from bystander.tasks.training.sid_trainers import SidTraining, TrainedSid, find_sid_trainer
+from bystander.tasks.training.contract import FitJob, StepRecord
+from bystander.tasks.training.fit import fit
+from bystander.tasks.training.sid_trainers import SidDesk, open_sid_trainer
+from bystander.tasks.training.trained import Trained, TrainedPhase
 from sid_rows import RATE, make_sid_row, make_sid_rows, write_sid_build
 from tiny_sid_lm import save_language_model, save_whisper
 
@@ -74,27 +78,44 @@ class Killed(Exception):
     """Stands for what ends a run between two steps."""
 
 
-def train(config: TrainSidConfig, folder: Path, kill_at: tuple[str, int] | None = None) -> TrainedSid:
-    def on_record(phase: str, record: StepRecord) -> None:
-        if (phase, record.step) == kill_at:
-            raise Killed
+def train(config: TrainSidConfig, folder: Path, kill_at: tuple[str, int] | None = None) -> Trained:
+    """Train in a folder, as the flow does; `kill_at` is the phase and the step at which the process dies."""
 
-    return find_sid_trainer("sid_lm")(SidTraining(config, folder, on_record, lambda _: None))
+    def fit_phase(job: FitJob) -> TrainedPhase:
+        def on_record(record: StepRecord) -> None:
+            if (job.phase, record.step) == kill_at:
+                raise Killed
+
+        outcome = fit(replace(job, folder=folder / "checkpoints" / job.phase), on_record)
+        held_out = len(job.held_out) if job.held_out is not None else 0
+        return TrainedPhase(job.phase, job.config.optimisation, len(job.train), held_out, outcome)
+
+    output = folder / "files"
+    output.mkdir(parents=True, exist_ok=True)
+    return open_sid_trainer(config).train(SidDesk(output, folder, fit_phase, lambda _: None))
 
 
-def list_losses(trained: TrainedSid, phase: str) -> list[float]:
-    return [record.loss for record in trained.phases[phase].history if record.loss is not None]
+def list_losses(trained: Trained, phase: str) -> list[float]:
+    (found,) = (one.outcome for one in trained.phases if one.phase == phase)
+    return [record.loss for record in found.history if record.loss is not None]
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())
 
 
 def test_the_loss_falls_in_both_stages(given: Path, tmp_path: Path) -> None:
     trained = train(make_config(given, steps=30), tmp_path)
-    assert [*trained.phases] == ["alignment", "detection"]
-    alignment, detection = (list_losses(trained, phase) for phase in trained.phases)
+    assert [phase.phase for phase in trained.phases] == ["alignment", "detection"]
+    alignment, detection = (list_losses(trained, phase.phase) for phase in trained.phases)
     assert np.mean(alignment[-5:]) < 0.75 * np.mean(alignment[:5])
     assert np.mean(detection[-8:]) < 0.9 * np.mean(detection[:8])
-    assert trained.crops is not None and trained.crops.untimed == 0
-    assert trained.picked is not None and 0 < trained.picked.threshold < 1
-    assert trained.left_out == ()
+    crops, picked = (read_json(trained.folder / name) for name in ("crops.json", "threshold.json"))
+    assert crops["crops"] == 4 * trained.phases[1].examples and crops["untimed"] == 0
+    assert crops["both_sides"] == crops["with_break"] > 0
+    assert 0 < picked["threshold"] < 1 and picked["clips"] == trained.phases[1].held_out > 0
+    assert read_json(trained.folder / "model" / "config.json")["threshold"] == picked["threshold"]
+    assert not (tmp_path / "left_out.jsonl").exists()
 
 
 def test_a_run_that_is_killed_in_either_stage_ends_as_one_that_was_not(given: Path, tmp_path: Path) -> None:
@@ -104,10 +125,10 @@ def test_a_run_that_is_killed_in_either_stage_ends_as_one_that_was_not(given: Pa
         with pytest.raises(Killed):
             train(config, tmp_path / "killed", kill_at)
     again = train(config, tmp_path / "killed")
-    assert [outcome.resumed_from for outcome in again.phases.values()] == [(2, 4), (2,)]
-    assert [outcome.history for outcome in again.phases.values()] == [one.history for one in whole.phases.values()]
-    for name in ("model.safetensors", "config.json"):
-        assert (again.model_folder / name).read_bytes() == (whole.model_folder / name).read_bytes()
+    assert [phase.outcome.resumed_from for phase in again.phases] == [(2, 4), (2,)]
+    assert [phase.outcome.history for phase in again.phases] == [phase.outcome.history for phase in whole.phases]
+    for name in ("model/model.safetensors", "model/config.json", "threshold.json", "crops.json"):
+        assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes()
 
 
 def test_what_is_frozen_stays_as_it_was(given: Path, tmp_path: Path) -> None:
@@ -119,9 +140,9 @@ def test_what_is_frozen_stays_as_it_was(given: Path, tmp_path: Path) -> None:
     assert isinstance(config.model, SidLmConfig)
     model = config.model.model_copy(update={"detection_parts": ("head", "projector")})
     trained = train(config.model_copy(update={"model": model}), tmp_path)
-    assert [*trained.phases] == ["detection"]
+    assert [phase.phase for phase in trained.phases] == ["detection"]
     before = open_pretrained(model, 0.16, 3, config.seed).model.state_dict()
-    after = load_file(trained.model_folder / "model.safetensors")
+    after = load_file(trained.folder / "model" / "model.safetensors")
     changed = {name.split(".")[0] for name in after if not torch.equal(after[name], before[name])}
     assert changed == {"head", "projector"}
 
@@ -156,10 +177,10 @@ def test_stage_1_takes_texts_of_builds_and_of_transcribed_parquet(given: Path, t
 
 def test_stage_1_holds_out_the_recordings_that_stage_2_holds_out(given: Path) -> None:
     from bystander.tasks.training.open_rows import open_sid_rows
-    from bystander.tasks.training.sid_lm import _keep_row
+    from bystander.tasks.training.sid_rows import keep_row
 
     aligned = open_alignment_rows([str(given / "build")], [], max_s=5.0, seed=5, held_out=0.3)
-    crops = open_sid_rows([str(given / "build")], _keep_row, ("id",), rate=None, seed=5, held_out=0.3)
+    crops = open_sid_rows([str(given / "build")], keep_row, ("id",), rate=None, seed=5, held_out=0.3)
     assert crops.held_out is not None and aligned.held_out is not None
     held = {row["id"] for row in crops.held_out.read(range(len(crops.held_out)), 0)}
     assert {one.id for one in aligned.held_out.read(range(len(aligned.held_out)), 0)} <= held
@@ -187,4 +208,4 @@ def test_joined_sources_are_read_in_the_order_asked_for() -> None:
 def test_alignment_without_a_text_is_refused(given: Path, tmp_path: Path) -> None:
     write_sid_build(tmp_path / "silent", [{**make_sid_row(0, UNINTERRUPTED), "text": None}])
     with pytest.raises(ConfigError, match="there is no clip with a text; name builds of SID rows with speech"):
-        train(make_config(given, data=(str(tmp_path / "silent"),)), tmp_path / "run")
+        train(make_config(given, data=(str(tmp_path / "silent"),), held_out=HeldOutSlice(share=0)), tmp_path / "run")

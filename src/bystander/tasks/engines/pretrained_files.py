@@ -99,12 +99,18 @@ class PretrainedFiles:
             raise EngineSetupError(f"{self.model}: it holds no weights of a part {marker!r}; name another model")
         return found
 
-    def digest(self) -> str:
-        """Return the SHA-256 of the names and bytes of all files that were opened so far."""
+    def digest_part(self, marker: str) -> str:
+        """Return the SHA-256 of the names and bytes of the files that hold a part, and of the configuration.
+
+        Raises: as `read_part`.
+        """
         digest = hashlib.sha256()
-        for name in sorted(self._opened):
+        for name in (CONFIG, *self._list_weight_files(marker)):
+            path = self.find(name)
+            if path is None:
+                raise EngineSetupError(f"{self.model}: it has no {name}; fetch the model again")
             digest.update(name.encode() + b"\0")
-            with self._opened[name].open("rb") as handle:
+            with path.open("rb") as handle:
                 while chunk := handle.read(_CHUNK_BYTES):
                     digest.update(chunk)
         return digest.hexdigest()

@@ -18,14 +18,20 @@ from pydantic import ValidationError
 
 from bystander.schemas.engines import Samples
 from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.identity import digest_json
 from bystander.schemas.sid_lm_config import SidLmConfig, SidLmFolder
+from bystander.tasks.engines.model_revision import read_revision
 from bystander.tasks.engines.pretrained_files import CONFIG, WEIGHTS, PretrainedFiles
 
 SAMPLING_RATE = 16000
 _MIN_SAMPLES = 400  # one window of the spectrogram
-_MARKERS = {"qwen3_omni_moe": "audio_tower.", "qwen3_omni_moe_thinker": "audio_tower.", "whisper": "encoder."}
+_MARKERS = {
+    "qwen3_omni_moe": "audio_tower.",
+    "qwen3_omni_moe_thinker": "audio_tower.",
+    "qwen3_omni_moe_audio_encoder": "",
+    "whisper": "encoder.",
+}
 """What stands before an audio encoder's weights, by the type of model that it is a part of."""
-_ALONE = "qwen3_omni_moe_audio_encoder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,19 @@ def open_pretrained(config: SidLmConfig, chunk_s: float, k: int, seed: int) -> S
     )
     model = SidLmModel(encoder, language_model, config.stack_frames, seed)
     return SidLm(model, tokenizer, _open_extractor(encoder_files, encoder.mel_bins), folder)
+
+
+def digest_pretrained(config: SidLmConfig) -> str | None:
+    """Return a digest of the files that a detector is made of; None where one lies on the hub, whose revision tells.
+
+    Raises:
+        EngineSetupError: a path has no folder, or there is no model in it.
+    """
+    encoder = PretrainedFiles(config.encoder, config.encoder_revision)
+    words = PretrainedFiles(config.language_model, config.language_model_revision)
+    if encoder.folder is None or words.folder is None:
+        return None
+    return digest_json([encoder.digest_part(_find_marker(encoder)), read_revision(config.language_model, words.folder)])
 
 
 def save_sid_lm(folder: Path, sid_lm: SidLm) -> None:
@@ -175,6 +194,16 @@ def stack_features(features: Sequence[npt.NDArray[np.float32]]) -> tuple[Any, An
     return stacked, frames
 
 
+def _find_marker(files: PretrainedFiles) -> str:
+    """Return what stands before the audio encoder's weights in a model."""
+    kind = files.read_json(CONFIG).get("model_type")
+    if kind not in _MARKERS:
+        raise EngineSetupError(
+            f"{files.model}: its type {kind!r} has no audio encoder that we know; name a Qwen3-Omni or Whisper model"
+        )
+    return _MARKERS[kind]
+
+
 def _open_encoder(files: PretrainedFiles) -> Any:
     from bystander.tasks.engines.sid_lm_encoders import build_encoder
 
@@ -185,11 +214,7 @@ def _open_encoder(files: PretrainedFiles) -> Any:
         settings = config.get("thinker_config", {}).get("audio_config", {})
     elif kind == "qwen3_omni_moe_thinker":
         settings = config.get("audio_config", {})
-    if kind != _ALONE and kind not in _MARKERS:
-        raise EngineSetupError(
-            f"{files.model}: its type {kind!r} has no audio encoder that we know; name a Qwen3-Omni or Whisper model"
-        )
-    weights = files.read_part(_MARKERS.get(str(kind), ""))
+    weights = files.read_part(_find_marker(files))
     try:
         encoder = build_encoder("whisper" if kind == "whisper" else "aut", settings)
         encoder.encoder.load_state_dict({name: tensor.float() for name, tensor in weights.items()})

@@ -57,6 +57,7 @@ class SidLmModel(nn.Module):
         super().__init__()
         config = language_model.config
         self.encoder = encoder
+        config.use_cache = False  # nothing is generated
         self.language_model = language_model.base_model
         # Tied weights are the embeddings: one tensor under two names could not be saved as safetensors.
         self.vocabulary = None if config.tie_word_embeddings else language_model.lm_head

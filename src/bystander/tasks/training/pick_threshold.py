@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,6 +73,10 @@ class PickedThreshold:
     clips: int
     curve: tuple[tuple[float, float], ...]
 
+    def describe(self, k: int) -> dict[str, Any]:
+        """Return it as JSON-ready data, with the `k` that it was chosen for."""
+        return {**asdict(self), "k": k}
+
 
 def measure_clip(row: Mapping[str, Any], detector: MeasuringDetector) -> MeasuredClip:
     """Play a row's clip to a new stream of a detector, to its end.
@@ -133,7 +137,9 @@ def _list_candidates(runs: Sequence[Series]) -> list[float]:
     return [float(one) for one in np.unique(np.append(between, 0.5))]
 
 
-def _score(clips: Sequence[MeasuredClip], runs: Sequence[Series], k: int, threshold: float) -> tuple[float, float, float]:
+def _score(
+    clips: Sequence[MeasuredClip], runs: Sequence[Series], k: int, threshold: float
+) -> tuple[float, float, float]:
     stops = [_find_stop(clip, minima, k, threshold) for clip, minima in zip(clips, runs, strict=True)]
     scores = score_cases(
         [clip.duration_s for clip in clips], [clip.break_s for clip in clips], stops, tolerance_s=TOLERANCE_S

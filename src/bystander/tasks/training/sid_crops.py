@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,17 @@ class CropCounts:
     def near_share(self) -> float:
         """Share of all crops that end near a break; 0 where there are none."""
         return self.near / self.crops if self.crops else 0.0
+
+    @property
+    def positive_share(self) -> float:
+        """Share of all crops that are positive; 0 where there are none."""
+        return self.positives / self.crops if self.crops else 0.0
+
+    def describe(self) -> dict[str, Any]:
+        """Return all counts as JSON-ready data."""
+        counts = {one.name: getattr(self, one.name) for one in fields(self)}
+        counts |= {name: dict(value) for name, value in counts.items() if isinstance(value, Counter)}
+        return {**counts, "negatives": self.negatives, "near_share": self.near_share}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,27 @@ from bystander.schemas.errors import ConfigError
 from bystander.schemas.sid_lm_config import SidLmConfig, SidLmPart
 from bystander.schemas.train_sid_config import TrainSidConfig
 from bystander.schemas.training_config import Optimisation
+from bystander.storage.training_manifest import BaseModelInfo
 from bystander.tasks.engines.sid_lm_detector import SidLmDetector
 from bystander.tasks.engines.sid_lm_folder import (
     SidLm,
+    digest_pretrained,
     extract_features,
     open_pretrained,
     save_sid_lm,
     stack_features,
 )
 from bystander.tasks.training.asr_examples import AlignmentExample, AlignmentRows, open_alignment_rows
-from bystander.tasks.training.contract import ExampleSource, FitJob, FitOutcome
-from bystander.tasks.training.fit import fit
+from bystander.tasks.training.contract import ExampleSource, FitJob
 from bystander.tasks.training.open_rows import open_sid_rows
 from bystander.tasks.training.pick_threshold import PickedThreshold, measure_clip, pick_threshold
-from bystander.tasks.training.shard_examples import ShardExamples
-from bystander.tasks.training.sid_crops import CROP_COLUMNS, CropCounts, CropExample, MakeCrops, count_crops
-from bystander.tasks.training.sid_trainers import SidTraining, TrainedSid
+from bystander.tasks.training.sid_crops import CROP_COLUMNS, CropExample, MakeCrops, count_crops
+from bystander.tasks.training.sid_rows import iterate_rows, open_light_rows, read_held_out, write_json
+from bystander.tasks.training.sid_trainers import MODEL_FOLDER, SidDesk, describe_usage
+from bystander.tasks.training.trained import Trained, TrainedPhase, TrainingInputs
 
 ALIGNMENT, DETECTION = "alignment", "detection"
 """Stages, and the names of their folders of checkpoints."""
-MAX_THRESHOLD_CLIPS = 500
-"""Held-out clips that the threshold is chosen on, evenly taken: each is heard prefix by prefix."""
-_BATCH_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,53 +79,6 @@ class CollateTranscripts:
         return {"features": features, "frames": frames, "targets": targets}
 
 
-def train_sid_lm(training: SidTraining) -> TrainedSid:
-    """Train a `sid_lm` detector in a folder of this machine, going on from the checkpoints that lie in it.
-
-    A stage that is finished is not run again: its last checkpoint is loaded. The detector lies in `model` of the folder
-    then, with the threshold that has the least APT on the held-out rows.
-
-    Raises:
-        ConfigError: there is no row to train on, or a setting does not fit.
-        EngineSetupError: a package or a pretrained model is missing or does not fit.
-        BuildError: a build is damaged, the loss is not finite any more, or the checkpoints come from other data.
-        StorageError: a shard cannot be read, or a checkpoint cannot be written.
-    """
-    config, model_config = _read_config(training.config)
-    # What is wrong with the data is found before models are fetched.
-    aligned = None if config.alignment is None else _open_alignment(training, config, model_config)
-    rows = open_sid_rows(
-        config.data,
-        MakeCrops(config.crops),
-        ("audio", *CROP_COLUMNS),
-        rate=None,
-        seed=config.seed,
-        held_out=config.held_out.share,
-        left_out_file=training.folder / "left_out.jsonl",
-    )
-    training.on_phase("opening the audio encoder and the language model")
-    sid_lm = open_pretrained(model_config, config.chunk_s, config.k, config.seed)
-    stages = [_Stage(DETECTION, config.optimisation, rows.train, rows.held_out, model_config.detection_parts)]
-    if aligned is not None and config.alignment is not None:
-        parts = model_config.alignment_parts
-        stages.insert(0, _Stage(ALIGNMENT, config.alignment, aligned.train, aligned.held_out, parts))
-    phases = {stage.name: _run_stage(training, config, model_config, sid_lm, stage) for stage in stages}
-    folder = training.folder / "model"
-    save_sid_lm(folder, sid_lm)
-    unusable = [*rows.left_out, *rows.train.left_out]
-    if aligned is not None:
-        unusable += [row for part in aligned.parts for row in part.left_out]
-    return TrainedSid(
-        model_folder=folder,
-        detector="sid_lm",
-        phases=phases,
-        data=rows.record,
-        left_out=tuple(dict.fromkeys(unusable)),
-        picked=_choose_threshold(training, config, sid_lm, folder),
-        crops=_count(config),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Stage:
     name: str
@@ -137,89 +88,138 @@ class _Stage:
     parts: tuple[SidLmPart, ...]
 
 
-def _read_config(config: TrainSidConfig) -> tuple[TrainSidConfig, SidLmConfig]:
-    if not isinstance(config.model, SidLmConfig):
-        raise ConfigError(f"model.architecture: {config.model.architecture} is trained elsewhere than sid_lm")
-    return config, config.model
+class SidLmTrainer:
+    """Trains a `sid_lm` detector in one stage or two.
 
+    A stage that is finished is not run again: its last checkpoint is loaded. The threshold is the one with the least
+    APT on the held-out rows.
+    """
 
-def _open_alignment(training: SidTraining, config: TrainSidConfig, model_config: SidLmConfig) -> AlignmentRows:
-    return open_alignment_rows(
-        config.data if model_config.align_on_builds else (),
-        model_config.transcripts,
-        max_s=model_config.max_context_s,
-        seed=config.seed,
-        held_out=config.held_out.share,
-        left_out_file=training.folder / "left_out_of_alignment.jsonl",
-    )
+    def __init__(self, config: TrainSidConfig) -> None:
+        """Open the rows; no model is read.
 
+        Raises:
+            ConfigError: there is no row to train on.
+            BuildError: one is no finished build of SID rows, or a shard is not as its manifest says.
+            EngineSetupError: a model's path has no folder.
+            InputError: Parquet with transcripts is missing or lacks a column.
+            StorageError: a shard cannot be read.
+        """
+        if not isinstance(config.model, SidLmConfig):
+            raise ConfigError(f"model.architecture: {config.model.architecture} is trained elsewhere than sid_lm")
+        self._config = config
+        self._model_config = config.model
+        record = open_light_rows(config, CROP_COLUMNS).record
+        if config.alignment is not None:
+            added = self._open_alignment(None).indexes
+            known = {source.address for source in record.sources}
+            sources = [one for index in added for one in index.sources if one.address not in known]
+            record = record.model_copy(update={"sources": (*record.sources, *sources)})
+        model = BaseModelInfo(
+            name=config.model.language_model,
+            revision=config.model.language_model_revision,
+            digest=digest_pretrained(config.model),
+        )
+        self._inputs = TrainingInputs(record, model)
 
-def _run_stage(
-    training: SidTraining, config: TrainSidConfig, model_config: SidLmConfig, sid_lm: SidLm, stage: _Stage
-) -> FitOutcome:
-    aligns = stage.name == ALIGNMENT
-    sid_lm.model.train_parts(stage.parts, aligns=aligns)
-    limit_s = model_config.max_context_s
-    collate = (
-        CollateTranscripts(sid_lm.extractor, sid_lm.tokenizer, limit_s)
-        if aligns
-        else CollateCrops(sid_lm.extractor, limit_s)
-    )
-    job = FitJob(
-        config=config.model_copy(update={"optimisation": stage.optimisation}),
-        model=sid_lm.model,
-        train=stage.train,
-        held_out=stage.held_out,
-        collate=collate,
-        folder=training.folder / stage.name,
-        phase=stage.name,
-    )
-    return fit(job, partial(training.on_record, stage.name), training.on_phase)
+    @property
+    def inputs(self) -> TrainingInputs:
+        """The rows of the builds, and where those of stage 1 come from; the language model that it begins with."""
+        return self._inputs
 
+    def train(self, desk: SidDesk) -> Trained:
+        """Train, and write the detector into `model` of the output, what its crops were like and its threshold beside.
 
-def _choose_threshold(
-    training: SidTraining, config: TrainSidConfig, sid_lm: SidLm, folder: Path
-) -> PickedThreshold | None:
-    """Choose the threshold on held-out clips and write it into the detector's folder; without any, 0.5 stays."""
-    clips = list(_read_held_out(config))
-    if not clips:
-        training.on_phase("no clip is held out: the threshold stays at 0.5; see held_out.share")
-        return None
-    training.on_phase(f"choosing the threshold on {len(clips)} held-out clips")
-    detector = SidLmDetector(SidLmDetectorConfig(model=str(folder), device=config.device), Path)
-    try:
-        picked = pick_threshold([measure_clip(row, detector) for row in clips], config.k)
-    finally:
-        detector.close()
-    save_sid_lm(folder, replace(sid_lm, folder=sid_lm.folder.model_copy(update={"threshold": picked.threshold})))
-    return picked
+        Raises:
+            EngineSetupError: a package or a pretrained model is missing or does not fit.
+            BuildError: the loss is not finite any more, or the checkpoints come from other data.
+            StorageError: a shard cannot be read, or a checkpoint cannot be written.
+        """
+        config = self._config
+        desk.on_phase("opening the audio encoder and the language model")
+        sid_lm = open_pretrained(self._model_config, config.chunk_s, config.k, config.seed)
+        phases = tuple(self._run(desk, sid_lm, stage) for stage in self._list_stages(desk.work))
+        folder = desk.output / MODEL_FOLDER
+        save_sid_lm(folder, sid_lm)
+        crops = count_crops(iterate_rows(open_light_rows(config, CROP_COLUMNS).train), config.crops, config.seed)
+        write_json(desk.output / "crops.json", crops.describe())
+        picked = self._choose_threshold(desk, sid_lm, folder)
+        figures: dict[str, Any] = {"crops_an_epoch": crops.crops, "positive_share": crops.positive_share}
+        notes = [self._describe_limit()]
+        if picked is not None:
+            write_json(desk.output / "threshold.json", picked.describe(config.k))
+            figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
+            figures["held_out_false_interruptions"] = picked.false_interruptions
+        else:
+            notes.append("No clip was held out, so the threshold was not chosen: it is 0.5.")
+        if crops.untimed:
+            notes.append(f"{crops.untimed} rows have no time of the word that decides: their own break was taken.")
+        return Trained(desk.output, phases, figures, tuple(notes), describe_usage(config))
 
+    def _list_stages(self, work: Path) -> Iterator[_Stage]:
+        config, model_config = self._config, self._model_config
+        if config.alignment is not None:
+            aligned = self._open_alignment(work / "left_out_of_alignment.jsonl")
+            parts = model_config.alignment_parts
+            yield _Stage(ALIGNMENT, config.alignment, aligned.train, aligned.held_out, parts)
+        rows = open_sid_rows(
+            config.data,
+            MakeCrops(config.crops),
+            ("audio", *CROP_COLUMNS),
+            rate=None,
+            seed=config.seed,
+            held_out=config.held_out.share,
+            left_out_file=work / "left_out.jsonl",
+        )
+        yield _Stage(DETECTION, config.optimisation, rows.train, rows.held_out, model_config.detection_parts)
 
-def _read_held_out(config: TrainSidConfig) -> Iterator[Mapping[str, Any]]:
-    source = _open_light(config, ("audio", *CROP_COLUMNS)).held_out
-    if source is None:
-        return
-    count = min(len(source), MAX_THRESHOLD_CLIPS)
-    numbers = np.linspace(0, len(source) - 1, count).round().astype(int)
-    for number in numbers:
-        yield from source.read([int(number)], 0)
+    def _open_alignment(self, left_out_file: Path | None) -> AlignmentRows:
+        config, model_config = self._config, self._model_config
+        return open_alignment_rows(
+            config.data if model_config.align_on_builds else (),
+            model_config.transcripts,
+            max_s=model_config.max_context_s,
+            seed=config.seed,
+            held_out=config.held_out.share,
+            left_out_file=left_out_file,
+        )
 
+    def _run(self, desk: SidDesk, sid_lm: SidLm, stage: _Stage) -> TrainedPhase:
+        aligns = stage.name == ALIGNMENT
+        sid_lm.model.train_parts(stage.parts, aligns=aligns)
+        limit_s = self._model_config.max_context_s
+        crops = CollateCrops(sid_lm.extractor, limit_s)
+        return desk.fit(
+            FitJob(
+                config=self._config.model_copy(update={"optimisation": stage.optimisation}),
+                model=sid_lm.model,
+                train=stage.train,
+                held_out=stage.held_out,
+                collate=CollateTranscripts(sid_lm.extractor, sid_lm.tokenizer, limit_s) if aligns else crops,
+                folder=desk.work,
+                phase=stage.name,
+            )
+        )
 
-def _count(config: TrainSidConfig) -> CropCounts:
-    """Return what the crops of the first epoch were like."""
-    return count_crops(_iterate(_open_light(config, CROP_COLUMNS).train), config.crops, config.seed)
+    def _choose_threshold(self, desk: SidDesk, sid_lm: SidLm, folder: Path) -> PickedThreshold | None:
+        """Choose the threshold on held-out clips and write it into the detector's folder; without any, 0.5 stays."""
+        config = self._config
+        desk.on_phase("choosing the threshold on held-out clips")
+        detector = SidLmDetector(SidLmDetectorConfig(model=str(folder), device=config.device), Path)
+        try:
+            measured = [measure_clip(row, detector) for row in read_held_out(config)]
+        finally:
+            detector.close()
+        if not measured:
+            return None
+        picked = pick_threshold(measured, config.k)
+        settings = sid_lm.folder.model_copy(update={"threshold": picked.threshold})
+        save_sid_lm(folder, replace(sid_lm, folder=settings))
+        return picked
 
-
-def _iterate(source: ShardExamples) -> Iterator[Mapping[str, Any]]:
-    for start in range(0, len(source), _BATCH_ROWS):
-        yield from source.read(range(start, min(start + _BATCH_ROWS, len(source))), 0)
-
-
-def _open_light(config: TrainSidConfig, columns: tuple[str, ...]) -> Any:
-    return open_sid_rows(
-        config.data, _keep_row, columns, rate=None, seed=config.seed, held_out=config.held_out.share
-    )
-
-
-def _keep_row(row: dict[str, Any], _: np.random.Generator) -> dict[str, Any]:
-    return row
+    def _describe_limit(self) -> str:
+        return (
+            f"At each chunk of {self._config.chunk_s:g} s it hears all that was said so far anew, up to the last "
+            f"{self._model_config.max_context_s:g} s: the time that a clip takes grows with the square of its length, "
+            "the memory with that stretch."
+        )
