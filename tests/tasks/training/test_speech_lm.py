@@ -28,7 +28,7 @@ from bystander.tasks.training.speech_lm import (
 from bystander.tasks.training.speech_lm_batches import SpeechLmCollate
 from tiny_omni import save_qwen_omni
 
-REPLIES = ("Eight it is.", "Shall I ask?")
+REPLIES = ("Yes.", "No!")
 
 
 class Clips:
@@ -67,11 +67,11 @@ def configure(base, **fields):
     given = {
         "model.model": str(base),
         "held_out.share": 0.0,
-        "optimisation.max_steps": 24,
+        "optimisation.max_steps": 12,
         "optimisation.batch_size": 8,
         "optimisation.micro_batch_size": 4,
         "optimisation.learning_rate": 2e-2,
-        "model.lora.dropout": 0.1,
+        "model.lora": {"r": 16, "alpha": 32, "dropout": 0.1},
         "seed": 3,
     }
     return load_train_tpi_config("fake", (), given | {name.replace("__", "."): v for name, v in fields.items()})
@@ -96,11 +96,11 @@ def answer(**fields):
 
 
 def test_the_loss_falls_and_the_adapter_says_what_it_learnt(base, tmp_path):
-    config = configure(base, optimisation__max_steps=60)
+    config = configure(base, optimisation__max_steps=60, optimisation__micro_batch_size=8)
     job = make_job(config, tmp_path / "fit")
     untouched = {name: value.detach().clone() for name, value in job.model.named_parameters() if ".lora_" not in name}
     losses = [record.loss for record in fit(job).history]
-    assert np.mean(losses[-5:]) < 0.1 * losses[0]
+    assert np.mean(losses[-5:]) < 0.2 * losses[0]
     after = dict(job.model.named_parameters())
     assert all((value == after[name]).all() for name, value in untouched.items())
     save_speech_lm(job.model, config.model, find_speech_lm(config.model), tmp_path / "run" / "model")
@@ -117,14 +117,14 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(base, tmp_path):
         pass
 
     def kill(record):
-        if record.step == 15:
+        if record.step == 7:
             raise Killed
 
     with pytest.raises(Killed):
         fit(make_job(config, tmp_path / "killed"), kill)
     again = make_job(config, tmp_path / "killed")
     resumed = fit(again)
-    assert resumed.resumed_from == (12,)
+    assert resumed.resumed_from == (4,)
     assert [record.loss for record in resumed.history] == [record.loss for record in outcome.history]
     first, second = list_trained(whole.model), list_trained(again.model)
     assert len(first) == 2 * (3 * 7 + 7)
@@ -132,18 +132,12 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(base, tmp_path):
     assert all((first[name] == second[name]).all() for name in first)
 
 
-def test_gradient_checkpointing_and_micro_batches_change_no_loss(base, tmp_path):
-    plain = configure(base, optimisation__max_steps=4, model__lora__dropout=0.0)
-    first = [record.loss for record in fit(make_job(plain, tmp_path / "a")).history]
-    for number, fields in enumerate(
-        ({"optimisation__gradient_checkpointing": True}, {"optimisation__micro_batch_size": 8})
-    ):
-        config = configure(base, optimisation__max_steps=4, model__lora__dropout=0.0, **fields)
-        losses = [record.loss for record in fit(make_job(config, tmp_path / str(number))).history]
-        if "optimisation__micro_batch_size" in fields:
-            assert len(losses) == len(first)  # other batches are made
-        else:
-            assert losses == pytest.approx(first, rel=1e-5)
+def test_gradient_checkpointing_changes_no_loss(base, tmp_path):
+    losses = {}
+    for spared in (False, True):
+        config = configure(base, optimisation__max_steps=4, optimisation__gradient_checkpointing=spared)
+        losses[spared] = [record.loss for record in fit(make_job(config, tmp_path / str(spared))).history]
+    assert losses[True] == losses[False]
 
 
 def test_without_adapters_a_whole_model_is_saved_that_opens_by_its_run(base, tmp_path):
