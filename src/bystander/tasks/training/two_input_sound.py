@@ -92,7 +92,8 @@ class LogMelFrames:
         power = np.abs(np.fft.rfft(pieces * np.hanning(MEL_HOP), axis=1)) ** 2
         bands = np.log10(power @ _make_bands().T + 1e-7)
         bands -= bands.mean(axis=1, keepdims=True) if self._flatten_level else bands.mean()
-        return bands.astype(np.float32)
+        frames: Frames = bands.astype(np.float32)
+        return frames
 
 
 def open_sound_front(config: TwoInputConfig, resolve_model: Callable[[str], Path]) -> SoundFront:
