@@ -105,8 +105,6 @@ def test_profiles_are_the_papers_and_a_miniature() -> None:
     [
         ({"data": []}, "data: name the folder of a finished build of SID rows, with --data"),
         ({"data": ["/nowhere"]}, "/nowhere"),
-        ({"optimisation.micro_batch_size": 3}, "optimisation.batch_size: 4 is no multiple of optimisation.micro_"),
-        ({"alignment.batch_size": 6}, "alignment.batch_size: 6 is no multiple"),
         ({"model.encoder": "/nowhere/else"}, "/nowhere/else: no such folder; check the model's path"),
         ({"model.align_on_builds": False}, "model.transcripts: stage 1 has nothing to hear"),
     ],

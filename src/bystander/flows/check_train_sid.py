@@ -8,7 +8,6 @@ from bystander.flows.check_tpi_train import check_store
 from bystander.schemas.errors import ConfigError, EngineSetupError
 from bystander.schemas.sid_lm_config import SidLmConfig
 from bystander.schemas.train_sid_config import TrainSidConfig
-from bystander.schemas.training_config import Optimisation
 from bystander.storage.filesystem import open_store
 from bystander.storage.sid_manifest import read_sid_manifest
 from bystander.tasks.engines.pretrained_files import PretrainedFiles
@@ -17,7 +16,7 @@ _PACKAGES = ("torch", "transformers", "accelerate")
 
 
 def check_train_sid(config: TrainSidConfig) -> None:
-    """Raise what would stop the training later: packages, builds, sizes of batches, folders of models, the store.
+    """Raise what would stop the training later: packages, builds, folders of models, the store.
 
     Raises:
         UserError: names the first thing that is wrong.
@@ -28,24 +27,13 @@ def check_train_sid(config: TrainSidConfig) -> None:
         raise ConfigError("data: name the folder of a finished build of SID rows, with --data")
     for address in config.data:
         read_sid_manifest(open_store(address))
-    _check_batches("optimisation", config.optimisation)
-    if config.alignment is not None:
-        if not isinstance(config.model, SidLmConfig):
-            raise ConfigError(
-                f"alignment: is a stage of the architecture sid_lm; leave it null for {config.model.architecture}"
-            )
-        _check_batches("alignment", config.alignment)
     if isinstance(config.model, SidLmConfig):
         _check_models(config, config.model)
-    check_store(config.store)
-
-
-def _check_batches(field: str, optimisation: Optimisation) -> None:
-    if optimisation.batch_size % optimisation.micro_batch_size:
+    elif config.alignment is not None:
         raise ConfigError(
-            f"{field}.batch_size: {optimisation.batch_size} is no multiple of {field}.micro_batch_size, "
-            f"{optimisation.micro_batch_size}"
+            f"alignment: is a stage of the architecture sid_lm; leave it null for {config.model.architecture}"
         )
+    check_store(config.store)
 
 
 def _check_models(config: TrainSidConfig, model: SidLmConfig) -> None:
