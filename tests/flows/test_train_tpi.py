@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("peft")
@@ -16,8 +17,11 @@ from bystander.flows.train_tpi import run_train_tpi
 from bystander.schemas.errors import UserError
 from bystander.schemas.train_tpi_config import TrainTpiConfig
 from bystander.schemas.train_tpi_profiles import load_train_tpi_config
-from bystander.storage.training_manifest import read_training
 from bystander.storage.filesystem import open_store
+from bystander.storage.training_manifest import read_training
+from bystander.tasks.engines.speech_lm_model import encode_prompts
+from bystander.tasks.training.speech_lm import find_speech_lm, open_reader
+from bystander.tasks.training.speech_lm_batches import SpeechLmReader
 from evaluations import configure as configure_evaluation
 from evaluations import evaluate, write_bench
 from tiny_omni import save_qwen_omni
@@ -172,10 +176,19 @@ def test_a_part_without_rows_is_a_mistake(places: Path, tmp_path: Path) -> None:
         check_train_tpi(configure(places, tmp_path, data=[str(tmp_path / "pairs")]))
 
 
-def test_rows_that_the_model_cannot_hear_whole_are_listed(places: Path, tmp_path: Path) -> None:
-    short = save_qwen_omni(tmp_path / "short", heard_s=4)
-    config = configure(
-        places, tmp_path, **{"model.model": str(short), "mixture": "va", "proportions": {"two_speaker": 0}}
-    )
-    outcome = run_train_tpi(config)
-    assert outcome.manifest.figures["rows_left_out"] == {}
+def test_rows_that_are_too_long_are_listed_and_not_cut(places: Path, tmp_path: Path) -> None:
+    config = configure(places, tmp_path, mixture="base", **{"held_out.share": 0.0, "optimisation.max_steps": 6})
+    reader = open_reader(config.model, find_speech_lm(config.model))
+    # Clips last from 4.3 to 4.9 s, replies are alike: what lasts up to 4.6 s fits.
+    reply = "A table for 10 at seven; someone suggested eight, shall I change it?"
+    tokens = len(reader.encode_reply(reply)) + count_prompt_tokens(reader, 4.6)
+    outcome = run_train_tpi(config.model_copy(update={"model": config.model.model_copy(update={"max_length": tokens})}))
+    assert outcome.manifest.figures["rows_left_out"] == {"longer_than_max_length": sum(i % 7 > 3 for i in range(24))}
+    lines = (tmp_path / "trained/tuned/left_out.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["row"] for line in lines) == [i for i in range(24) if i % 7 > 3]
+    assert "9 longer_than_max_length" in "".join(outcome.summary)
+
+
+def count_prompt_tokens(reader: SpeechLmReader, duration_s: float) -> int:
+    clip = np.zeros(round(duration_s * reader.sampling_rate), np.float32)
+    return int(encode_prompts(reader.processor, reader.prompts, [clip])["input_ids"].shape[1])

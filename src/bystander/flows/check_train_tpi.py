@@ -1,4 +1,4 @@
-"""Finds the mistakes in the settings of a training on TPI rows before Prefect starts. No sound and no weight is read."""
+"""Finds the mistakes in a training on TPI rows before Prefect starts. No sound and no weight is read for that."""
 
 from __future__ import annotations
 
@@ -33,12 +33,6 @@ def check_settings(config: TrainTpiConfig) -> None:
     Raises:
         ConfigError: names the field.
     """
-    optimisation = config.optimisation
-    if optimisation.batch_size % optimisation.micro_batch_size:
-        raise ConfigError(
-            f"optimisation.micro_batch_size: {optimisation.micro_batch_size} does not divide batch_size "
-            f"{optimisation.batch_size}; choose one that does"
-        )
     parts = MIXTURES[config.mixture]
     if not config.data:
         raise ConfigError("data: name at least one finished TPI-Train build, with --data FOLDER")

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("transformers")
 
 from bystander.schemas.errors import EngineSetupError
+from bystander.tasks.engines import speech_lm_model
 from bystander.tasks.engines.speech_lm_model import (
     ChatPrompts,
     encode_prompts,
@@ -74,14 +75,28 @@ def test_what_precedes_the_reply_is_what_evaluation_asks(reader, examples):
         prompt = asked["input_ids"][0]
         assert (batch["input_ids"][row, : len(prompt)] == prompt).all()
         assert (batch["labels"][row, : len(prompt)] == IGNORED).all()
-        assert (batch["input_features"][row] == asked["input_features"][0]).all()
-        assert (batch["feature_attention_mask"][row] == asked["feature_attention_mask"][0]).all()
+        frames = asked["feature_attention_mask"][0].bool()
+        heard = batch["feature_attention_mask"][row].bool()
+        assert (batch["input_features"][row][:, heard] == asked["input_features"][0][:, frames]).all()
     text = reader.processor.tokenizer.decode(batch["input_ids"][0][batch["attention_mask"][0].bool()])
     sound = "<|AUDIO|>" * 15  # 0.6 s at 25 tokens a second
     assert text == (
         "<|im_start|>system\nYou help at home.<|im_end|>\n<|im_start|>user\n"
         f"<|audio_bos|>{sound}<|audio_eos|>Answer what was said.<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>"
     )
+
+
+def test_clips_are_padded_no_further_than_they_must_be_and_heard_the_same(source, reader, examples, monkeypatch):
+    import torch
+
+    clips = [examples[0].samples, examples[2].samples]  # 0.6 and 1 s; the model hears 4
+    spared = encode_prompts(reader.processor, PROMPTS, clips)
+    monkeypatch.setattr(speech_lm_model, "_PASS_OVER_PADDING", set())
+    full = encode_prompts(reader.processor, PROMPTS, clips)
+    assert (spared["input_features"].shape[2], full["input_features"].shape[2]) == (300, 400)
+    model = open_model(source, "float32", "cpu")
+    with torch.no_grad():
+        assert (model(**spared).logits == model(**full).logits).all()
 
 
 def test_the_loss_of_a_batch_is_that_of_its_rows(source, reader, examples):

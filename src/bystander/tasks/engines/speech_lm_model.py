@@ -19,6 +19,8 @@ from bystander.tasks.engines.model_revision import read_revision
 
 _CONFIG_FILE = "config.json"
 _EYES = ("image_processor", "video_processor")
+_PASS_OVER_PADDING = {"Qwen2_5OmniProcessor", "Qwen3OmniMoeProcessor"}
+"""Classes of processors whose models take any number of frames and leave out those that the mask does."""
 _LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError, TypeError)
 
 
@@ -97,8 +99,21 @@ def encode_prompts(processor: Any, prompts: ChatPrompts, clips: Sequence[Samples
         tokenize=True,
         return_dict=True,
         return_tensors="pt",
-        processor_kwargs={"padding": True},
+        processor_kwargs={"padding": True} | _bound_sound(processor, clips),
     )
+
+
+def _bound_sound(processor: Any, clips: Sequence[Samples]) -> dict[str, Any]:
+    """Return to how many samples clips are padded, where the model passes over what the mask of the sound leaves out.
+
+    Else all are padded to the longest clip that it can hear: 300 s in Qwen2.5-Omni, which takes forty times as long.
+    """
+    if not {kind.__name__ for kind in type(processor).__mro__} & _PASS_OVER_PADDING:
+        return {}
+    ears = processor.feature_extractor
+    # A second more than there is: frames at the end see what follows, which is to be silence for every clip.
+    samples = (max(len(clip) for clip in clips) // ears.sampling_rate + 2) * ears.sampling_rate
+    return {"audio_kwargs": {"max_length": min(int(samples), int(ears.n_samples))}}
 
 
 def find_turn_end(processor: Any) -> str:
