@@ -77,6 +77,8 @@ class CropFigures:
     crops_without_break: int = 0
     """Crops of clips that have no break: all are negative."""
     examples: Sequence[CropExample] = ()
+    note: str = ""
+    """How a trainer uses crops, where it does not draw them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,12 @@ _STEP_S = 0.02
 
 
 def measure_crops(
-    rows: Iterable[Mapping[str, Any]], settings: CropSettings, seed: int, epochs: int = 1, examples: int = 2
+    rows: Iterable[Mapping[str, Any]],
+    settings: CropSettings,
+    seed: int,
+    epochs: int = 1,
+    examples: int = 2,
+    note: str = "",
 ) -> CropFigures:
     """Return where crops of some epochs end, as a training with this seed draws them.
 
@@ -58,6 +63,7 @@ def measure_crops(
         density=(density / max(clips, 1)).tolist(),
         crops_without_break=without_break,
         examples=shown,
+        note=note,
     )
 
 
