@@ -80,7 +80,8 @@ class PlannedTrainer(Trainer):  # type: ignore[misc]  # transformers is not type
         total, count = self.accelerator.reduce(totals, "sum").tolist()
         metrics = {f"{metric_key_prefix}_loss": total / max(count, 1)}
         self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        control: Any = self.control
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, control, metrics)
         return metrics
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Any]], device: Any) -> Any:
