@@ -44,7 +44,7 @@ def draw_benches(benches: Sequence[DetectorBench]) -> list[BenchSection]:
 
 def draw_thresholds(choice: ThresholdChoice) -> list[Markup]:
     """Return a chart each of APT, FIR and IRL over the threshold, with the one that was picked."""
-    marks = [Mark(f"picked, {choice.picked:g}", [choice.picked], "picked")]
+    marks = [Mark(f"picked, {choice.picked:.3g}", [choice.picked], "picked")]
     at_all = [one.threshold for one in choice.scores]
     span = (min(at_all), max(at_all)) if at_all else None
     charts = []

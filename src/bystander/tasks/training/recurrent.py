@@ -81,7 +81,7 @@ class RecurrentTrainer:
             write_json(desk.output / "threshold.json", picked.describe(self._config.k))
             figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
             figures["held_out_false_interruptions"] = picked.false_interruptions
-        sections = describe_sections(self._config, picked, _CROP_NOTE)
+        sections = describe_sections(self._config, picked, desk.work, _CROP_NOTE)
         return Trained(desk.output, (phase,), figures, tuple(notes), describe_usage(self._config), sections)
 
     def _run(self, desk: SidDesk, network: Any) -> TrainedPhase:

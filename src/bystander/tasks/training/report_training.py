@@ -39,7 +39,9 @@ def describe_training(manifest: TrainingManifest, run: Trained) -> TrainingRepor
         phases=tuple(
             PhaseCurves(phase.phase, phase.outcome.history, phase.outcome.resumed_from) for phase in run.phases
         ),
-        figures=tuple((name, _show(value)) for name, value in manifest.figures.items()),
+        figures=tuple(
+            (name, _show(value)) for name, value in manifest.figures.items() if isinstance(value, int | float | str)
+        ),
         notes=manifest.notes,
         crops=sections.crops,
         threshold=sections.threshold,

@@ -155,7 +155,7 @@ class SidLmTrainer:
             notes.append("No clip was held out, so the threshold was not chosen: it is 0.5.")
         if crops.untimed:
             notes.append(f"{crops.untimed} rows have no time of the word that decides: their own break was taken.")
-        sections = describe_sections(config, picked)
+        sections = describe_sections(config, picked, desk.work)
         return Trained(desk.output, phases, figures, tuple(notes), describe_usage(config), sections)
 
     def _list_stages(self, work: Path) -> Iterator[_Stage]:
