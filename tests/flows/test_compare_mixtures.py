@@ -56,7 +56,7 @@ def test_every_model_is_trained_scored_and_written_once(fields: dict[str, Any]) 
     assert folder.parent.name == "trained"
     assert MixtureResults.model_validate_json((folder / "results.json").read_text()) == results
     manifest = MixtureManifest.model_validate_json((folder / "manifest.json").read_text())
-    assert {info.file for info in manifest.files} == {"results.json", TABLES_NAME}
+    assert {info.file for info in manifest.files} == {"results.json", TABLES_NAME, "report.html"}
     assert len(results.runs) == 3 * 3 * 2
     assert {run.seed for run in results.runs} == {0, 1}
     assert all(run.steps == 12 and run.curve for run in results.runs)

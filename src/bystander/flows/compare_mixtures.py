@@ -16,7 +16,7 @@ from bystander.schemas.mixture_config import CompareMixturesConfig
 from bystander.schemas.mixture_results import DataInfo, MixtureResults
 from bystander.schemas.training_config import TRAINED
 from bystander.storage.build_lock import lock_build
-from bystander.storage.build_manifest import get_code_version, list_package_versions
+from bystander.storage.build_manifest import REPORT_NAME, get_code_version, list_package_versions
 from bystander.storage.filesystem import open_store
 from bystander.storage.mixture_files import PACKAGES, TABLES_NAME, find_results, write_results
 from bystander.storage.model_store import ModelStore
@@ -72,8 +72,10 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
         StorageError: something cannot be read or written.
     """
     check_compare_mixtures(config)
+    from bystander.pages.training_report import render_training_report
     from bystander.tasks.training.mixture_experiment import run_experiment
     from bystander.tasks.training.mixture_tables import format_tables
+    from bystander.tasks.training.report_mixtures import describe_mixtures
     from bystander.tasks.training.two_input_shards import index_rows, perceive_rows
     from bystander.tasks.training.two_input_sound import open_sound_front
 
@@ -111,7 +113,9 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
             code_version=get_code_version(),
             packages=list_package_versions(PACKAGES),
         )
-        write_results(folder, results, config.model_dump(mode="json"), {TABLES_NAME: format_tables(results)})
+        settings = config.model_dump(mode="json")
+        page = render_training_report(describe_mixtures(results, settings))
+        write_results(folder, results, settings, {TABLES_NAME: format_tables(results), REPORT_NAME: page})
     return MixturesOutcome(folder.uri, results, False)
 
 

@@ -21,10 +21,12 @@ from bystander.tasks.training.recurrent_examples import (
     collate_examples,
 )
 from bystander.tasks.training.sid_rows import read_held_out, write_json
+from bystander.tasks.training.sid_sections import describe_sections
 from bystander.tasks.training.sid_trainers import MODEL_FOLDER, SidDesk, describe_usage
 from bystander.tasks.training.trained import Trained, TrainedPhase, TrainingInputs
 
 DETECTION = "detection"
+_CROP_NOTE = "This trainer draws none: every step of a clip is one, weighted by the density with which crops end there."
 
 
 class RecurrentTrainer:
@@ -79,7 +81,8 @@ class RecurrentTrainer:
             write_json(desk.output / "threshold.json", picked.describe(self._config.k))
             figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
             figures["held_out_false_interruptions"] = picked.false_interruptions
-        return Trained(desk.output, (phase,), figures, tuple(notes), describe_usage(self._config))
+        sections = describe_sections(self._config, picked, desk.work, _CROP_NOTE)
+        return Trained(desk.output, (phase,), figures, tuple(notes), describe_usage(self._config), sections)
 
     def _run(self, desk: SidDesk, network: Any) -> TrainedPhase:
         rows = self._open(desk.work / "left_out.jsonl")
