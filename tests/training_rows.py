@@ -39,10 +39,10 @@ def write_tpi(folder: Path | str, pairs: int = 24, hard_negatives: int = 8, grou
     return write_small_groups(folder, make_rows(pairs, hard_negatives), group_rows)
 
 
-def make_tone(duration_s: float, rate: int = RATE, format: str = "WAV") -> bytes:
-    """Return a mono clip of 200 Hz at half scale."""
+def make_tone(duration_s: float, rate: int = RATE, format: str = "WAV", hertz: float = 200.0) -> bytes:
+    """Return a mono clip of a tone at half scale."""
     sink = io.BytesIO()
-    samples = 0.5 * np.sin(2 * np.pi * 200 * np.arange(round(duration_s * rate)) / rate)
+    samples = 0.5 * np.sin(2 * np.pi * hertz * np.arange(round(duration_s * rate)) / rate)
     soundfile.write(sink, samples.astype(np.float32), rate, format=format, subtype="PCM_16")
     return sink.getvalue()
 
@@ -50,7 +50,7 @@ def make_tone(duration_s: float, rate: int = RATE, format: str = "WAV") -> bytes
 def make_va_row(index: int, **changes: Any) -> dict[str, Any]:
     """Return a row of VoiceAssistant-400K's layout; its sound has a tenth of a second a word of the request."""
     question = " ".join(["What", "is", "number", str(index), *["please"] * (index % 9)])
-    audio = {"bytes": make_tone(0.1 * len(question.split())), "path": None}
+    audio = {"bytes": make_tone(0.1 * len(question.split()), hertz=200.0 + index), "path": None}
     return {"question": question, "question_audio": audio, "answer": f"It is {index}.", "index": str(index), **changes}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bystander.cli.build_dyadic import build_dyadic
 from bystander.cli.build_options import Foresee, planning
 from bystander.cli.build_sid import make_sid_command
 from bystander.cli.build_tpi import build_tpi_bench, build_tpi_train
@@ -78,6 +79,7 @@ for _name, _build in (
     ("tpi-bench", build_tpi_bench),
     ("sid-bench", make_sid_command("bench")),
     ("sid-train", make_sid_command("train")),
+    ("dyadic", build_dyadic),
 ):
     app.command(_name)(make_plan_command(_build, f"What `bystander build {_name}` would reuse and redo, and why."))
 

@@ -148,7 +148,7 @@ def _compare_stages(manifest: BuildManifest, environment: StageEnvironment) -> I
     now = json.loads(json.dumps(describe_stages(manifest.fingerprints, environment)))
     for stage, then in manifest.fingerprints.items():
         for field in sorted({*then, *now[stage]} - {"exclusions"}):  # the rows are held against other builds one by one
-            yield from _compare(
+            yield from compare_settings(
                 f"{stage}.{field}", then.get(field), now[stage].get(field), _FREE.get(stage, frozenset())
             )
 
@@ -159,19 +159,20 @@ def _compare_rows(manifest: BuildManifest, environment: StageEnvironment) -> Ite
     config: Mapping[str, Any] = manifest.config.get("stages", {})
     for stage, now in environment.job.stages.model_dump(mode="json").items():
         if stage not in made_anew and stage in config:
-            yield from _compare(f"stages.{stage}", config[stage], now, _FREE.get(stage, frozenset()))
+            yield from compare_settings(f"stages.{stage}", config[stage], now, _FREE.get(stage, frozenset()))
     for role in _SPEECH_ROLES:
         here = EngineInfo(**environment.engine(role).identity.describe()).model_dump()
         if role in manifest.engines:
-            yield from _compare(f"engines.{role}", manifest.engines[role].model_dump(), here)
+            yield from compare_settings(f"engines.{role}", manifest.engines[role].model_dump(), here)
 
 
-def _compare(name: str, then: Any, now: Any, free: frozenset[str] = frozenset()) -> Iterator[str]:
+def compare_settings(name: str, then: Any, now: Any, free: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield each setting in which two mappings differ, with both values, but for those in `free`."""
     if isinstance(then, Mapping) and isinstance(now, Mapping):
         for key in sorted({*then, *now} - free):
             if key not in then or key not in now:
                 continue  # a setting that another version has: what it does is in the stage's version
-            yield from _compare(f"{name}.{key}", then[key], now[key])
+            yield from compare_settings(f"{name}.{key}", then[key], now[key])
     elif then != now:
         yield f"{name} {_show(then)} there, {_show(now)} here"
 

@@ -28,7 +28,7 @@ IDLE_WHERE_ROWS_REPEAT = frozenset({"targets", "wave_surplus", "max_waves"})
 
 _BY_CLASS = frozenset({"labels", "thresholds"})
 """Fields whose keys are classes of the pack: those of a profile mean nothing to another pack."""
-_KINDS = ("engine", "runner")
+_KINDS = ("engine", "runner", "architecture")
 """Fields that say what kind of thing a mapping describes: those of one kind mean nothing to another."""
 _Config = TypeVar("_Config", bound=Params)
 _PROFILES = resources.files("bystander.schemas") / "profiles"
@@ -150,18 +150,32 @@ def load_bench_config(
 
 
 def _load(kind: type[_Build], profile: str, files: Sequence[str], overrides: Mapping[str, Any]) -> _Build:
+    data = load_layers(profile, read_profile(profile), files, overrides, issubclass(kind, TpiBenchConfig))
+    return validate_fields(kind, data, profile)
+
+
+def load_layers(
+    profile: str, fields: dict[str, Any], files: Sequence[str], overrides: Mapping[str, Any], is_bench: bool
+) -> dict[str, Any]:
+    """Return the fields of a profile with those of YAML files and then dotted `overrides` laid over them, in order.
+
+    The `bench` section of each is laid over the other fields of the same one where `is_bench`, else left out.
+
+    Raises:
+        ConfigError: a file cannot be read, or is no mapping, or its `bench` is none.
+    """
     data: dict[str, Any] = {}
     for source, layer in (
-        (f"profile {profile!r}", read_profile(profile)),
+        (f"profile {profile!r}", fields),
         *((f"configuration file {path}", read_yaml(path)) for path in files),
     ):
         section = layer.pop(BENCH_SECTION, None) or {}
         if not isinstance(section, dict):
             raise ConfigError(f"{source}: {BENCH_SECTION} must be a mapping of fields")
         data = _merge(data, layer)
-        if issubclass(kind, TpiBenchConfig):
+        if is_bench:
             data = _merge(data, section)
-    return validate_fields(kind, lay_over(data, (), overrides), profile)
+    return lay_over(data, (), overrides)
 
 
 def lay_over(data: dict[str, Any], files: Sequence[str], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,8 +305,8 @@ def _nest(key: str, value: Any) -> dict[str, Any]:
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any], replaced: AbstractSet[str] = _BY_CLASS) -> dict[str, Any]:
     """Lay `over` over `base`.
 
-    A mapping of classes (one of the fields `replaced`), or one that names another engine or task runner, replaces the
-    old one whole.
+    A mapping of classes (one of the fields `replaced`), or one that names another engine, task runner or architecture,
+    replaces the old one whole.
     """
     merged = dict(base)
     for key, value in over.items():

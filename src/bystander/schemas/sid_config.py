@@ -9,11 +9,12 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import Field, model_validator
 
 from bystander.schemas.build_config import BuildConfig
-from bystander.schemas.config import lay_over, list_profiles_of, read_profile, validate_fields
+from bystander.schemas.config import list_profiles_of, load_layers, read_profile, validate_fields
 from bystander.schemas.field_types import DatasetName, PartitionRows, Rows
 from bystander.schemas.sid import BEGINNING, MIDDLE, SPEECH_CATEGORIES, UNINTERRUPTED
 from bystander.schemas.sid_engine_configs import SidEngines
 from bystander.schemas.sid_params import SidStages
+from bystander.schemas.sides import Sided
 from bystander.schemas.stages import Params
 
 _PROFILES = resources.files("bystander.schemas") / "profiles" / "sid"
@@ -43,8 +44,11 @@ class ConversationSource(Params):
     languages: tuple[str, ...] = ("en", "zh")
 
 
-class NoiseSource(Params):
-    """Where noise clips come from, besides the near-silent stretches of the recordings."""
+class NoiseSource(Sided):
+    """Where noise clips come from, besides the near-silent stretches of the recordings.
+
+    `use` says which files are taken, and keeps generated clips apart.
+    """
 
     folders: tuple[str, ...] = ()
     """Folders of audio files, in the layouts of ESC-50 or MUSAN or any other."""
@@ -88,12 +92,19 @@ class SidConfig(BuildConfig):
     """
 
     SPEED_ONLY: ClassVar[frozenset[str]] = BuildConfig.SPEED_ONLY | {"partition_recordings"}
-    ADDRESSES: ClassVar[Mapping[str, Any]] = {"recordings": {"path", "transcripts"}, "prompts": True}
+    ADDRESSES: ClassVar[Mapping[str, Any]] = {
+        "recordings": {"path", "transcripts"},
+        "prompts": True,
+        "disjoint_from": True,
+    }
 
     dataset: DatasetName = "sid"
     recordings: RecordingSource = RecordingSource()
     conversations: ConversationSource = ConversationSource()
     noise: NoiseSource = NoiseSource()
+    disjoint_from: tuple[str, ...] = ()
+    """Folders or fsspec URLs of finished SID builds with which this one shares no recording, no clip of noise and no
+    text with new intent of three words or more. Voices are kept apart by `stages.speak_conversations.use`."""
     targets: SidTargets = SidTargets()
     prompts: str = "sid"
     """Built-in prompts of the tagger and the script writer, or the path of a folder of them."""
@@ -132,7 +143,11 @@ def load_sid_config(
 ) -> _Build:
     """Return the configuration of a SID build: a profile, with YAML files and then dotted `overrides` over it.
 
+    The `bench` section of the profile, and of each file, is laid over the other fields of the same one for a bench.
+
     Raises:
         ConfigError: names the profile, file or field that is wrong.
     """
-    return validate_fields(kind, lay_over(read_profile(profile, _PROFILES), files, overrides or {}), profile)
+    is_bench = issubclass(kind, SidBenchConfig)
+    data = load_layers(profile, read_profile(profile, _PROFILES), files, overrides or {}, is_bench)
+    return validate_fields(kind, data, profile)

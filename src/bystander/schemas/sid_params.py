@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from bystander.schemas.sides import Sided
 from bystander.schemas.stages import Params
 from bystander.schemas.tpi_params import SynthesiseSpeech
 
@@ -54,8 +55,11 @@ def check_ascending(params: Params, *names: str) -> None:
             raise ValueError(f"{name}: give two numbers, the smaller first, not {lowest}, {highest}")
 
 
-class WriteConversations(Params):
+class WriteConversations(Sided):
     """`write_conversations`: scripts of an assistant that talks and a user who overlaps it.
+
+    `use` says which authored texts are taken; where a language model writes, of which topics it does. Backchannels are
+    those of the lexicon on either side: there are few.
 
     Lengths are in words; a Chinese character counts for 0.6 of one.
     """
@@ -86,8 +90,10 @@ class WriteConversations(Params):
         return self
 
 
-class SpeakConversations(Params):
+class SpeakConversations(Sided):
     """`speak_conversations`: the two channels of a scripted conversation, whose break times are then known.
+
+    `use` says which voices speak.
 
     Ranges are drawn from evenly. Defaults are chosen, not measured: a user cuts in at any point of an answer; overlaps
     end within half a second or so of the interruption in human conversation, and assistants that do not listen go on.
@@ -103,6 +109,9 @@ class SpeakConversations(Params):
     So are lone backchannels: text normalisers drop "mm-hmm"."""
     max_seconds_per_chinese_character: float = Field(0.6, gt=0, le=10)
     """In place of `checks.max_seconds_per_character`: a character is a syllable."""
+    assistant_takes: int | None = Field(None, ge=1, le=1000)
+    """Takes of each of the assistant's texts, whose voices and sound its conversations share; null for one of each
+    conversation's own. An assistant's turn takes several times as long to synthesise as its user's, and is no row."""
     onset_share: tuple[float, float] = (0.25, 0.7)
     """How much of the assistant's turn has been said when the user begins."""
     lead_s: tuple[float, float] = (0.3, 0.8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bystander.schemas.config import TpiConfig
 from bystander.schemas.detector_configs import SidEvaluationEngines
+from bystander.schemas.dyadic_config import DyadicConfig, DyadicEngines, DyadicStages
 from bystander.schemas.engine_configs import EngineConfigs, EvaluationEngines
 from bystander.schemas.evaluate_config import EvaluateTpiConfig, EvaluationStages
 from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfig, VoiceBenchStages
@@ -25,8 +26,8 @@ class StageJob(Params):
     disjoint_from: tuple[str, ...] = ()
     rubrics: str | None = None
     """Built-in rubrics that stand in for the pack, where what is judged does not depend on a response strategy."""
-    stages: TpiStages | EvaluationStages | VoiceBenchStages | SidStages | SidEvaluationStages
-    engines: EngineConfigs | EvaluationEngines | SidEngines | SidEvaluationEngines
+    stages: TpiStages | DyadicStages | EvaluationStages | VoiceBenchStages | SidStages | SidEvaluationStages
+    engines: EngineConfigs | DyadicEngines | EvaluationEngines | SidEngines | SidEvaluationEngines
 
     @classmethod
     def of(cls, config: TpiConfig) -> StageJob:
@@ -37,6 +38,18 @@ class StageJob(Params):
             pack=config.pack,
             taxonomy=config.taxonomy,
             disjoint_from=config.disjoint_from,
+            stages=config.stages,
+            engines=config.engines,
+        )
+
+    @classmethod
+    def of_dyadic(cls, config: DyadicConfig, pack: str) -> StageJob:
+        """Return the job of a dyadic build from a build with this pack."""
+        return cls(
+            store=config.store,
+            build_seed=config.seed,
+            pack=pack,
+            taxonomy=None,
             stages=config.stages,
             engines=config.engines,
         )
@@ -75,6 +88,7 @@ class StageJob(Params):
             pack="reference",
             rubrics=config.prompts,
             taxonomy=None,
+            disjoint_from=config.disjoint_from,
             stages=config.stages,
             engines=config.engines,
         )

@@ -87,6 +87,10 @@ TASKS: tuple[TextTask, ...] = (
 CONDUCT = "conduct"
 """Variable of a request that no template sees: what the class asks of a reply, as `packs.ReplyConduct` encodes it."""
 
+SIDE = "side"
+"""Variable of a request that no template sees: from which authored texts to draw, as `sides.Sided` encodes it; absent
+where all are."""
+
 PACK_TASKS: Mapping[str, TextTask] = {task.name: task for task in (*TASKS, *JUDGE_TASKS)}
 """All tasks that a prompt pack may have, by name."""
 

@@ -320,8 +320,9 @@ def read_manifest(store: Store) -> BuildManifest:
         BuildError: there is none, or it is not a manifest of this format.
     """
     kind = read_build_kind(store)
-    if kind.startswith("sid"):
-        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is of a SID build ({kind}); a TPI build is asked for")
+    if kind.startswith(("sid", "dyadic")):
+        name = "SID" if kind.startswith("sid") else "dyadic"
+        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is of a {name} build ({kind}); a TPI build is asked for")
     return read_manifest_as(BuildManifest, store)
 
 

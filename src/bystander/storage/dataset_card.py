@@ -61,7 +61,7 @@ _MODEL_LIMITS = {
 _STAND_INS = frozenset({"fake_text", "fake_speech"})
 _STARTER_LICENCE = "apache-2.0"
 
-_COLUMN_NOTES = {
+COLUMN_NOTES = {
     "id": "Stable hash of what the row was made from",
     "split": "Split",
     "audio": "The mixed clip: FLAC, 16 bits, mono",
@@ -153,7 +153,7 @@ def render_card(
         origins=_list_origins(manifest),
         count_table=lambda name, counts: render_table((name, "Rows"), counts.items()),
         scenario_table=_render_scenarios(manifest),
-        **describe_tables(manifest, schema, _COLUMN_NOTES),
+        **describe_tables(manifest, schema, COLUMN_NOTES),
     )
 
 

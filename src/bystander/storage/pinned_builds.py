@@ -12,10 +12,15 @@ from bystander.schemas.config import TpiConfig
 from bystander.schemas.errors import BuildError, ConfigError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
 from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
+from bystander.schemas.sid_config import SidConfig
+from bystander.schemas.train_sid_config import TrainSidConfig
+from bystander.schemas.train_tpi_config import TrainTpiConfig
 from bystander.storage.releases import pin_build
 
 _Build = TypeVar("_Build", bound=TpiConfig)
+_Sid = TypeVar("_Sid", bound=SidConfig)
 _Evaluation = TypeVar("_Evaluation", EvaluateTpiConfig, EvaluateSidConfig)
+_Training = TypeVar("_Training", TrainTpiConfig, TrainSidConfig)
 
 
 def pin_builds(config: _Build) -> _Build:
@@ -31,6 +36,17 @@ def pin_builds(config: _Build) -> _Build:
     return config.model_copy(update=changes)
 
 
+def pin_sid_builds(config: _Sid) -> _Sid:
+    """Return the configuration of a SID build with the names of releases in `disjoint_from`.
+
+    Raises:
+        ConfigError: `latest` is named where nothing was released yet.
+    """
+    return config.model_copy(
+        update={"disjoint_from": tuple(_pin("disjoint_from", uri) for uri in config.disjoint_from)}
+    )
+
+
 def pin_bench(config: _Evaluation) -> _Evaluation:
     """Return the configuration of an evaluation with the name of a release as its bench.
 
@@ -38,6 +54,19 @@ def pin_bench(config: _Evaluation) -> _Evaluation:
         ConfigError: `latest` is named where nothing was released yet.
     """
     return config.model_copy(update={"bench": _pin("bench", config.bench)})
+
+
+def pin_training(config: _Training) -> _Training:
+    """Return the configuration of a training with the names of releases as its data.
+
+    Raises:
+        ConfigError: `latest` is named where nothing was released yet.
+    """
+    changes: dict[str, object] = {"data": tuple(_pin("data", address) for address in config.data)}
+    if isinstance(config, TrainTpiConfig):
+        pinned = (source.model_copy(update={"path": _pin("dyadic", source.path)}) for source in config.dyadic)
+        changes["dyadic"] = tuple(pinned)
+    return config.model_copy(update=changes)
 
 
 def _pin(field: str, address: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bystander.schemas.annotation_error import AnnotationError
 from bystander.schemas.errors import BuildError
-from bystander.storage.build_manifest import MANIFEST_NAME, ManifestBase, read_build_kind, read_manifest_as
+from bystander.storage.build_manifest import MANIFEST_NAME, ManifestBase, OtherBuild, read_build_kind, read_manifest_as
 from bystander.storage.filesystem import Store
 
 SidKind = Literal["sid_bench", "sid_train"]
@@ -73,6 +73,8 @@ class SidManifest(ManifestBase):
     """Empty where the natural distribution was asked for."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """Languages that were asked for and could not be built, with the reason."""
+    disjoint_from: tuple[OtherBuild, ...] = ()
+    """Builds with which it shares no recording, no clip of noise and no telling text."""
     annotation: tuple[AnnotationError, ...] = ()
     """Of the synthetic rows; empty where there are none."""
     counts: SidCounts
@@ -130,6 +132,7 @@ def read_sid_manifest(store: Store) -> SidManifest:
         BuildError: there is none, or it is not a manifest of this format.
     """
     kind = read_build_kind(store)
-    if kind.startswith("tpi"):
-        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is of a TPI build ({kind}); a SID build is asked for")
+    if kind.startswith(("tpi", "dyadic")):
+        name = "TPI" if kind.startswith("tpi") else "dyadic"
+        raise BuildError(f"{store.uri_of(MANIFEST_NAME)}: is of a {name} build ({kind}); a SID build is asked for")
     return read_manifest_as(SidManifest, store)

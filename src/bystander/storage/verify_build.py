@@ -26,10 +26,12 @@ from bystander.storage.build_manifest import (
     read_build_kind,
     read_manifest,
 )
+from bystander.storage.dyadic_manifest import DYADIC_KIND, read_dyadic_manifest
 from bystander.storage.filesystem import Store
 from bystander.storage.releases import open_build
 from bystander.storage.row_invariants import RowLinks, check_audio, check_row
 from bystander.storage.sid_manifest import read_sid_manifest
+from bystander.storage.verify_dyadic import verify_dyadic
 from bystander.storage.verify_sid import verify_sid
 
 QUICK_CLIPS = 200
@@ -46,7 +48,10 @@ def verify_build(path: str | Path | Store, quick: bool = False, seed: int = 0) -
     """
     store = path if isinstance(path, Store) else open_build(path)
     try:
-        if read_build_kind(store).startswith("sid"):
+        kind = read_build_kind(store)
+        if kind == DYADIC_KIND:
+            return verify_dyadic(store, _choose_share(quick, read_dyadic_manifest(store).counts.rows), seed)
+        if kind.startswith("sid"):
             return verify_sid(store, _choose_share(quick, read_sid_manifest(store).counts.rows), seed)
         manifest = read_manifest(store)
     except (BuildError, StorageError) as exc:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ProcessPoolExecutor
+from itertools import zip_longest
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +62,8 @@ def test_examples_are_the_rows_of_their_numbers(build: Path) -> None:
         assert (example["reply"], example["segments"]) == (row["reply"], row["segments"])
         assert example["audio"] == row["audio"]["bytes"]
         samples = example["samples"]
-        assert samples.dtype == np.float32 and samples.shape == (round(row["duration_s"] * 16000),)
+        assert samples.dtype == np.float32
+        assert samples.shape == (round(row["duration_s"] * 16000),)
         assert 0.2 < np.abs(samples).max() <= 0.7
     assert np.allclose(source.lengths, [row["duration_s"] for row in rows])
     assert source.groups.tolist() == np.repeat(np.arange(8), 4).tolist()
@@ -89,6 +93,26 @@ def test_neither_cache_nor_copies_nor_calls_change_an_example(build: Path) -> No
     assert source.read([2], 0)[0]["drawn"] != source.read([2], 1)[0]["drawn"]
 
 
+def read_batches(source: ShardExamples, batches: list[list[int]]) -> list[list[str]]:
+    return [[row["id"] for row in source.read(batch, 0)] for batch in batches]
+
+
+def test_processes_that_share_batches_out_read_what_one_reads(tmp_path: Path) -> None:
+    rows = [make_va_row(index) for index in range(40)]
+    for bad in (7, 22):
+        rows[bad]["question_audio"] = {"bytes": b"no sound", "path": None}
+    path = write_va(tmp_path / "va.parquet", rows)
+    index = index_dyadic([DyadicSource(path=str(path))], index_tpi_builds([]))
+    source = open_rows(index, left_out_file=tmp_path / "left_out.jsonl")
+    plan = [batch.tolist() for batch in plan_epoch(source.lengths, source.groups, 3, 7, 0)]
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        halves = [*pool.map(read_batches, [source, source], [plan[0::2], plan[1::2]])]
+    together = [ids for turn in zip_longest(*halves) for ids in turn if ids is not None]
+    assert {row.row for row in source.left_out} == {7, 22}
+    assert together == read_batches(open_rows(index), plan)
+    assert set().union(*together) == set(source.list_ids()) - {source.list_ids()[bad] for bad in (7, 22)}
+
+
 def test_rows_of_object_stores_are_read_by_row_groups(object_store: ObjectStoreServer) -> None:
     address = f"s3://{object_store.make_bucket()}/store/tpi-train/one"
     write_tpi(address, 96, 0, group_rows=32)
@@ -101,7 +125,8 @@ def test_rows_of_object_stores_are_read_by_row_groups(object_store: ObjectStoreS
     source.read([40, 41], 0)
     assert object_store.count_requests(since)["GET"] == first  # it is kept
     source.read([70], 0)
-    assert first <= 4 and object_store.count_requests(since)["GET"] <= first + 3
+    assert first <= 4
+    assert object_store.count_requests(since)["GET"] <= first + 3
 
 
 def test_a_row_that_cannot_be_decoded_is_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -181,7 +206,8 @@ def test_rows_of_two_builds_that_share_them_come_once(build: Path, tmp_path: Pat
     write_tpi(tmp_path / "grown", 30, 8)
     index = index_tpi_builds([str(build), str(tmp_path / "grown")])
     assert len(index) == 38 == len(set(index.rows["id"].to_pylist()))
-    assert {row.reason for row in index.left_out} == {"duplicate"} and len(index.left_out) == 32
+    assert {row.reason for row in index.left_out} == {"duplicate"}
+    assert len(index.left_out) == 32
     assert [source.rows for source in index.sources] == [32, 38]
     source = open_rows(index, rate=None)
     assert source.read([37, 0], 0)[0]["reply"] == make_rows(30, 0)[29]["reply"]
@@ -193,7 +219,8 @@ def test_sid_rows_come_with_what_is_known_of_them(tmp_path: Path) -> None:
     source = open_rows(index_sid_builds([str(tmp_path / "sid")]), columns=["words", "break_time_s", "language"])
     for row, example in zip(rows, source.read(range(len(rows)), 0), strict=True):
         assert (example["id"], example["part"]) == (row["id"], row["category"])
-        assert example["words"] == row["words"] and example["break_time_s"] == row["break_time_s"]
+        assert example["words"] == row["words"]
+        assert example["break_time_s"] == row["break_time_s"]
         assert len(example["samples"]) == round(row["duration_s"] * 16000)
     with pytest.raises(BuildError, match="a TPI build is asked for"):
         index_tpi_builds([str(tmp_path / "sid")])
@@ -210,4 +237,5 @@ def test_columns_that_dyadic_parquet_lacks_are_null(tmp_path: Path) -> None:
 
 def test_index_rows_have_their_schema(build: Path) -> None:
     rows = index_tpi_builds([str(build)]).rows
-    assert rows.schema.field("row").type == pa.int32() and not rows.schema.field("id").nullable
+    assert rows.schema.field("row").type == pa.int32()
+    assert not rows.schema.field("id").nullable

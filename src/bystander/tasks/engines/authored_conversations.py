@@ -15,9 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.identity import digest_json
+from bystander.schemas.sides import Sided
 from bystander.tasks.texts.backchannels import load_lexicon
 
 _DATA = resources.files("bystander.tasks.engines") / "data" / "conversations"
+_ALL = Sided()
 
 
 class _Frozen(BaseModel):
@@ -65,13 +67,43 @@ def load_authored_texts(language: str) -> AuthoredTexts:
         raise EngineSetupError(f"conversations/{language}.yaml: cannot be read ({exc}); reinstall bystander") from exc
 
 
-def draw_conversation(language: str, category: str, seed: int) -> AuthoredConversation:
-    """Return the conversation of a seed. Half of the substances are the turn's own, half fit any turn."""
-    texts, spoken = load_authored_texts(language), load_lexicon(language).spoken
+class NoTextsError(Exception):
+    """A side has no texts to draw from."""
+
+
+def draw_conversation(language: str, category: str, seed: int, side: Sided = _ALL) -> AuthoredConversation:
+    """Return the conversation of a seed. Half of the substances are the turn's own, half fit any turn.
+
+    Args:
+        language: of the texts.
+        category: what is wanted of it.
+        seed: decides which it is.
+        side: which texts may be drawn. A turn's own substances are on its side.
+
+    Raises:
+        NoTextsError: there are none on that side.
+    """
+    spoken = load_lexicon(language).spoken
+    turns, general = _list_texts(language, side)
+    if not turns or not general:
+        raise NoTextsError(
+            f"none of the authored {'turns' if not turns else 'substances'} in {language!r} is on the side "
+            f"{side.use!r} at hold_out {side.hold_out:g}"
+        )
     draw = int(digest_json([seed, language, category]), 16)
-    draw, at = divmod(draw, len(texts.turns))
-    turn = texts.turns[at]
+    draw, at = divmod(draw, len(turns))
+    turn = turns[at]
     draw, own = divmod(draw, 2)
-    pool = turn.own if own else texts.general
+    pool = turn.own if own else general
     draw, at = divmod(draw, len(pool))
     return AuthoredConversation(turn.say, spoken[draw % len(spoken)], pool[at])
+
+
+@cache
+def _list_texts(language: str, side: Sided) -> tuple[list[AssistantTurn], list[str]]:
+    """Return the turns, and the substances that fit any, of one side."""
+    texts = load_authored_texts(language)
+    return (
+        [turn for turn in texts.turns if side.admits("sid_text", turn.say)],
+        [text for text in texts.general if side.admits("sid_text", text)],
+    )

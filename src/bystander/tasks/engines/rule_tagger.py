@@ -10,8 +10,9 @@ from typing import Any
 
 from bystander.schemas.engines import EngineIdentity, RowFault, TextReply, TextRequest
 from bystander.schemas.sid_engine_configs import RuleTaggerConfig
-from bystander.schemas.text_tasks import CHECK_NEW_INTENT, SID_TASKS, TAG_BREAK, WRITE_CONVERSATION
-from bystander.tasks.engines.authored_conversations import draw_conversation, read_conversation_bytes
+from bystander.schemas.sides import Sided
+from bystander.schemas.text_tasks import CHECK_NEW_INTENT, SID_TASKS, SIDE, TAG_BREAK, WRITE_CONVERSATION
+from bystander.tasks.engines.authored_conversations import NoTextsError, draw_conversation, read_conversation_bytes
 from bystander.tasks.texts.backchannels import LEXICON_LANGUAGES, find_new_intent, read_lexicon_bytes
 from bystander.tasks.texts.turn_words import find_turn_words, strip_marks
 
@@ -29,8 +30,8 @@ class RuleTagger:
     """Answers the tasks of SID from `request.variables` and the seed alone; English and Mandarin.
 
     A break lies before the first word that is no acknowledgement by the lexicon (`tasks.texts.backchannels`). Options
-    get probability 1 or 0. Conversations are authored texts, recombined by the seed: the topic asked for is not heeded.
-    Other tasks come back as a `RowFault` with reason `outside_coverage`.
+    get probability 1 or 0. Conversations are authored texts, recombined by the seed, those of one side where the
+    request asks for it; the topic is not heeded. Other tasks come back as a `RowFault` with reason `outside_coverage`.
     """
 
     def __init__(self, config: RuleTaggerConfig | None = None) -> None:
@@ -75,13 +76,16 @@ def _answer(request: TextRequest) -> TextReply | RowFault:
     texts = request.variables
     try:
         if request.task == WRITE_CONVERSATION[language].name:
-            return _write(asdict(draw_conversation(language, texts["category"], request.seed)))
+            side = Sided.decode_side(texts[SIDE]) if SIDE in texts else Sided()
+            return _write(asdict(draw_conversation(language, texts["category"], request.seed, side)))
         index = find_new_intent(texts["text"], language, texts["context"])
         if request.task == TAG_BREAK[language].name:
             words = find_turn_words(texts["text"])
             word = "" if index is None else strip_marks(words[index].text)
             return _write({"word": word, "number": 0 if index is None else index + 1})
         begun = index is not None and index < len(find_turn_words(texts["heard"]))
+    except NoTextsError as exc:
+        return RowFault("outside_coverage", str(exc))
     except KeyError as exc:
         return RowFault("outside_coverage", f"the request lacks the variable {exc} that the rule tagger reads")
     if len(request.options) != 2:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from bystander.schemas.identity import derive_seed, make_id
 from bystander.schemas.sid import CONVERSATION_PLAN
+from bystander.schemas.sid_params import SidStages
 
 Stratum = tuple[str, str]
 """Language and category."""
@@ -36,13 +37,26 @@ def size_conversations(
     return wanted
 
 
-def plan_conversations(wanted: Mapping[Stratum, int], drawn: Mapping[Stratum, int], seed: int) -> pa.Table:
+def name_sides(stages: SidStages) -> tuple[str, ...]:
+    """Return what names the sides that texts and voices are taken from; nothing where they are taken from both."""
+    uses = (stages.write_conversations.use, stages.speak_conversations.use)
+    return () if set(uses) == {"all"} else uses
+
+
+def plan_conversations(
+    wanted: Mapping[Stratum, int], drawn: Mapping[Stratum, int], seed: int, sides: Sequence[str] = ()
+) -> pa.Table:
     """Return `CONVERSATION_PLAN` rows: of each stratum so many more than were drawn before.
 
-    The i-th conversation of a stratum is the same whatever else is drawn. The order mixes the strata by a hash.
+    The i-th conversation of a stratum is the same whatever else is drawn. The order mixes the strata by a hash. Those
+    of other `sides` (`name_sides`) are others, with ids of their own.
     """
     rows = [
-        {"recording_id": make_id("conversation", seed, *stratum, draw), "language": stratum[0], "category": stratum[1]}
+        {
+            "recording_id": make_id("conversation", seed, *stratum, draw, *sides),
+            "language": stratum[0],
+            "category": stratum[1],
+        }
         | {"draw": draw}
         for stratum, count in sorted(wanted.items())
         for draw in range(drawn.get(stratum, 0), drawn.get(stratum, 0) + count)

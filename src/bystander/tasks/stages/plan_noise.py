@@ -83,16 +83,20 @@ def plan_noise(
 
     Files come first, each once; folders take turns, and within a folder its categories do, in an order drawn by the
     seed, so that a plan of any size is spread over them. Generators, in turn, fill up the rest. The first `n` of a
-    plan are the plan of `n`. Clips whose ids are in `taken` (made before, or rejected) are passed over.
+    plan are the plan of `n`. With sides, files of the other side are left out, and generated clips are others. Clips
+    whose ids are in `taken` (made before, or rejected) are passed over.
 
     Raises:
-        ConfigError: there is no such generator, or a folder is wrong.
+        ConfigError: there is no such generator, a folder is wrong, or it has no file on the side that is used.
     """
     unknown = sorted(set(source.generators) - set(GENERATORS))
     if unknown:
         raise ConfigError(f"{_GENERATORS}: no generator {', '.join(unknown)}; there are {', '.join(GENERATORS)}")
     skip = frozenset(source.skip_categories)
-    folders = [_spread(list_noise_files(folder, skip), build_seed) for folder in source.folders]
+    folders = [
+        _spread(_take_side(folder, list_noise_files(folder, skip), source), build_seed) for folder in source.folders
+    ]
+    side = () if source.use == "all" else (source.use,)
     items: list[NoiseItem] = []
     passed = set(taken)
     for file in interleave(folders):
@@ -104,7 +108,7 @@ def plan_noise(
     draw = 0
     while source.generators and len(items) < count:
         kind = source.generators[draw % len(source.generators)]
-        row_id = make_id("noise", kind, build_seed, draw)
+        row_id = make_id("noise", kind, build_seed, draw, *side)
         if row_id not in taken:
             items.append(NoiseItem(row_id, f"{GENERATED}{kind}", _OWN_LICENCE, None, draw))
         draw += 1
@@ -149,6 +153,21 @@ def _read_esc(root: Path) -> list[NoiseFile]:
             raise ConfigError(f"{_FOLDERS}: {table}, line {number}: there is no audio/{row['filename']}")
         files.append(NoiseFile(path, f"{root.name}/audio/{row['filename']}", row["category"] or ""))
     return sorted(files, key=lambda file: file.name)
+
+
+def _take_side(folder: str, files: Sequence[NoiseFile], source: NoiseSource) -> list[NoiseFile]:
+    """Return the files on the side that is used; a file is known by its own name, wherever it lies.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    taken = [file for file in files if source.admits("sid_noise", file.path.name)]
+    if not taken:
+        raise ConfigError(
+            f"{_FOLDERS}: none of the {len(files)} files of {folder} is on the side that is used (noise.use "
+            f"{source.use!r}, noise.hold_out {source.hold_out:g}); add files, or set noise.use to all"
+        )
+    return taken
 
 
 def _spread(files: Sequence[NoiseFile], build_seed: int) -> list[NoiseFile]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from bystander.schemas.engines import RowFault, Voice
-from bystander.schemas.identity import make_rng
+from bystander.schemas.identity import make_id, make_rng
 from bystander.schemas.sid import BEGINNING, MIDDLE, RECORDING, SCRIPTED, UNINTERRUPTED
 from bystander.schemas.sid_params import SpeakConversations
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
@@ -37,7 +37,8 @@ def speak_conversations(rows: pa.Table, context: StageContext) -> StageOutput:
     `RECORDING`.
 
     Reject reasons:
-        no_voices_for_language: fewer than two voices of the engine that may be drawn speak the row's language.
+        no_voices_for_language: fewer than two voices of the engine that may be drawn (on the side that `use` names)
+            speak the row's language.
         empty_script: the assistant or the user says nothing.
         not_finite, silent, too_quiet, clipped, too_fast, too_slow, inner_silence: see `tasks.audio.speech_checks`.
         words_not_in_place: sound begins elsewhere than the first word does by the synthesiser's count.
@@ -67,12 +68,7 @@ def speak_conversations(rows: pa.Table, context: StageContext) -> StageOutput:
 def _plan_lines(
     index: int, row: Row, voices: Sequence[Voice], params: SpeakConversations, context: StageContext
 ) -> list[Line] | RowFault:
-    language = _main_language(row["language"])
-    speaking = [
-        voice.id
-        for voice in voices
-        if _main_language(voice.language) == language and voice.id not in params.avoid_voices
-    ]
+    speaking = list_speaking(voices, row["language"], params)
     if len(speaking) < 2:
         return RowFault("no_voices_for_language", f"{len(speaking)} voices speak {row['language']!r}, two are needed")
     if not split_turn_words(row["assistant_text"]) or not split_turn_words(row["backchannel"] + row["substance"]):
@@ -81,7 +77,14 @@ def _plan_lines(
     assistant, user = (speaking[i] for i in rng.permutation(len(speaking))[:2])
     again = rng.random() < params.second_backchannel_share
     common = {"row": index, "recording_id": row["recording_id"], "language": row["language"]}
-    lines = [Line(**common, part="assistant", voice=assistant, text=row["assistant_text"], recognised=True)]
+    take = row["recording_id"]
+    if params.assistant_takes is not None:
+        number = int(rng.integers(params.assistant_takes))
+        take = make_id("take", row["language"], row["assistant_text"], number)
+        order = make_rng(context.build_seed, take, NAME, "voices").permutation(len(speaking))
+        assistant = next(speaking[i] for i in order if speaking[i] != user)
+    spoken = {**common, "recording_id": take}
+    lines = [Line(**spoken, part="assistant", voice=assistant, text=row["assistant_text"], recognised=True)]
     backchannel, substance = row["backchannel"].strip(), row["substance"].strip()
     if backchannel and substance and row["gap_s"] is None:
         text = join_turn(row)
@@ -94,6 +97,17 @@ def _plan_lines(
     elif again:
         lines.append(Line(**common, part="second_backchannel", voice=user, text=backchannel, recognised=False))
     return lines
+
+
+def list_speaking(voices: Sequence[Voice], language: str, params: SpeakConversations) -> list[str]:
+    """Return the voices that may be drawn for conversations in a language."""
+    return [
+        voice.id
+        for voice in voices
+        if _main_language(voice.language) == _main_language(language)
+        and voice.id not in params.avoid_voices
+        and params.admits("sid_voice", voice.id)
+    ]
 
 
 def join_turn(row: Row) -> str:

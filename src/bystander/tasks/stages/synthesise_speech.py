@@ -94,8 +94,8 @@ def synthesise_speech(rows: pa.Table, context: StageContext) -> StageOutput:
 
 
 def join_transcript(primary_text: str, third_party_text: str) -> str:
-    """Return the transcript of a hard negative: both texts, as they stand, one after the other."""
-    return f"{primary_text.strip()} {third_party_text.strip()}"
+    """Return the transcript of one voice: both texts, as they stand, one after the other; the second may be empty."""
+    return f"{primary_text.strip()} {third_party_text.strip()}".strip()
 
 
 def plan_tracks(index: int, row: dict[str, Any]) -> list[_Track]:
@@ -113,6 +113,8 @@ def plan_tracks(index: int, row: dict[str, Any]) -> list[_Track]:
 
 def _speak_on(primary_text: str, third_party_text: str) -> str:
     """Return both texts as one person says them: where the primary was cut off ("..."), a short pause instead."""
+    if not third_party_text:
+        return primary_text
     return join_transcript(re.sub(r"[\s,;:]*(?:\.{2,}|…)$", ",", primary_text.strip()), third_party_text)
 
 

@@ -9,11 +9,12 @@ from typing import Any, cast
 import pyarrow as pa
 
 from bystander.schemas.engines import ENGINE_REASONS, RowFault, TextReply, TextRequest
+from bystander.schemas.errors import ConfigError
 from bystander.schemas.identity import derive_seed, make_rng
 from bystander.schemas.sid import BEGINNING, CONVERSATION_PLAN, MIDDLE, SCRIPTED, UNINTERRUPTED
 from bystander.schemas.sid_params import WriteConversations
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
-from bystander.schemas.text_tasks import WRITE_CONVERSATION
+from bystander.schemas.text_tasks import SIDE, WRITE_CONVERSATION
 from bystander.tasks.stages import script_checks as checks
 from bystander.tasks.stages.text_attempts import Row, attempt_rows
 from bystander.tasks.texts.backchannels import load_lexicon
@@ -34,8 +35,9 @@ _BACKCHANNELS_OFFERED = 4
 def write_conversations(rows: pa.Table, context: StageContext) -> StageOutput:
     """Script each conversation: what the assistant says, the user's backchannel, and what carries the new intent.
 
-    The topic and the pause are drawn row by row; so are the backchannels among which the writer chooses, with
-    `guided_backchannels`. A backchannel ends in a comma where the substance follows in the same utterance.
+    The topic (of those on the side that `use` names) and the pause are drawn row by row; so are the backchannels among
+    which the writer chooses, with `guided_backchannels`. A backchannel ends in a comma where the substance follows in
+    the same utterance.
 
     Columns read: recording_id, language, category. Columns written: assistant_text, backchannel, substance, gap_s.
 
@@ -47,6 +49,7 @@ def write_conversations(rows: pa.Table, context: StageContext) -> StageOutput:
     copies_example: a text is the prompt's. Reasons of the engine: `ENGINE_REASONS`.
 
     Raises:
+        ConfigError: there is no topic on the side that is used.
         PackError: a prompt cannot be rendered.
     """
     params = cast(WriteConversations, context.params)
@@ -86,14 +89,19 @@ def write_conversations(rows: pa.Table, context: StageContext) -> StageOutput:
 
 def _make_request(row: Row, number: int, context: StageContext, params: WriteConversations) -> TextRequest:
     task = WRITE_CONVERSATION[row["language"]].name
-    topics = list_topics(row["language"])
+    topics = [topic for topic in list_topics(row["language"]) if params.admits("sid_topic", topic)]
+    if not topics:
+        raise ConfigError(
+            f"stages.{NAME}.hold_out: {params.hold_out:g} leaves no topic in {row['language']!r} where `use` is "
+            f"{params.use!r}; change it, or set `use: all`"
+        )
     topic = topics[int(make_rng(context.build_seed, row["recording_id"], NAME, "topic").integers(len(topics)))]
     variables = {"category": row["category"], "topic": topic}
     return TextRequest(
         task=task,
         messages=context.pack.messages(task, variables),
         seed=derive_seed(context.build_seed, row["recording_id"], NAME, number),
-        variables=variables,
+        variables=variables if params.use == "all" else {**variables, SIDE: params.encode_side()},
         reply_schema=_narrow_schema(context.pack.reply_schema(task) or {}, row, number, context, params),
         max_tokens=params.max_tokens,
         temperature=params.temperature,

@@ -51,6 +51,7 @@ class _DyadicManifest(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
+    kind: str
     dataset: str
     build: str
     shards: tuple[ShardInfo, ...]
@@ -92,6 +93,8 @@ def _index_build(source: DyadicSource, store: Store, address: str, queries: dict
         manifest = _DyadicManifest.model_validate_json(store.read_bytes(MANIFEST_NAME))
     except ValueError as exc:
         raise InputError(f"dyadic {address}: its {MANIFEST_NAME} is of no build; name Parquet instead") from exc
+    if not manifest.kind.startswith("dyadic"):
+        raise InputError(f"dyadic {address}: is a build of another kind ({manifest.kind}); name it in `data`")
     found = []
     for number, shard in enumerate(manifest.shards):
         check_size(store, shard)

@@ -78,7 +78,7 @@ def _draw(
     share: float,
     mixture: str,
 ) -> tuple[RowDraws, RowDraws, DataRecord]:
-    given: dict[str, float] = {**proportions}
+    given: dict[str, float] = {str(part): proportion for part, proportion in proportions.items()}
     held = split_held_out(index.rows["query_id"], seed, share)
     order = _sort_within_groups(index)
     names = np.array(index.rows["part"].to_pylist(), object)

@@ -110,13 +110,16 @@ def join_indexes(indexes: Iterable[RowIndex]) -> RowIndex:
     left_out: list[LeftOutRow] = []
     seen: set[str] = set()
     for index in indexes:
-        fresh = np.array([row_id not in seen and not seen.add(row_id) for row_id in index.rows["id"].to_pylist()], bool)
-        for place in np.flatnonzero(~fresh):
-            row = index.rows.slice(int(place), 1).to_pylist()[0]
-            left_out.append(locate(index.files[row["file"]], row["row_group"], row["row"], "duplicate", row["id"]))
+        fresh: list[bool] = []
+        for place, row_id in enumerate(index.rows["id"].to_pylist()):
+            fresh.append(row_id not in seen)
+            seen.add(row_id)
+            if not fresh[-1]:
+                row = index.rows.slice(place, 1).to_pylist()[0]
+                left_out.append(locate(index.files[row["file"]], row["row_group"], row["row"], "duplicate", row_id))
         shifted = pa.array(index.rows["file"].to_numpy() + len(files), pa.int32())
         at = INDEX_ROW.get_field_index("file")
-        tables.append(index.rows.set_column(at, INDEX_ROW.field("file"), shifted).filter(pa.array(fresh)))
+        tables.append(index.rows.set_column(at, INDEX_ROW.field("file"), shifted).filter(pa.array(fresh, pa.bool_())))
         files += [_move(file, len(sources)) for file in index.files]
         sources += index.sources
         left_out += index.left_out
