@@ -93,7 +93,7 @@ def test_waves_give_each_request_one_row_whatever_is_refused(queries: list[int],
 @pytest.mark.parametrize(("voice", "speaks"), [("primary", "ann"), ("third_party", "bob")])
 def test_the_whole_request_is_said_by_one_voice_and_the_reply_stays(voice: str, speaks: str) -> None:
     rows = make_rows(VOICED, [ROW])
-    [row] = STAGE(rows, make_context(BuildDyadic(voice=voice))).kept.to_pylist()  # type: ignore[arg-type]
+    [row] = STAGE(rows, make_context(BuildDyadic(voice=voice))).kept.to_pylist()
     assert (row["label"], row["kind"], row["n_speakers"], row["twin_id"]) == ("dyadic", None, 1, "row-1")
     assert (row["primary_text"], row["third_party_text"]) == (ROW["primary_complete"], "")
     assert (row["primary_voice"], row["third_party_voice"]) == (speaks, None)
