@@ -83,7 +83,9 @@ def test_a_crop_is_positive_if_it_ends_after_the_break() -> None:
     assert not label_ends(ends, None).any()
 
 
-@pytest.mark.parametrize(("index", "words", "expected"), [(0, 1, 0.5), (1, 0, 0.5), (1, 1, 1.0), (2, 1, 1.3), (1, 9, 1.3)])
+@pytest.mark.parametrize(
+    ("index", "words", "expected"), [(0, 1, 0.5), (1, 0, 0.5), (1, 1, 1.0), (2, 1, 1.3), (1, 9, 1.3)]
+)
 def test_the_break_is_shifted_by_words(index: int, words: int, expected: float) -> None:
     assert shift_break([0.1, 0.5, 1.0], [0.4, 0.9, 1.3], index, words) == expected
     assert shift_break([0.1, 0.5, 1.0], [0.4, 0.9, 1.3], None, words) is None

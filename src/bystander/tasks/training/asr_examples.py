@@ -120,7 +120,9 @@ def open_alignment_rows(
     """
     # Requests with replies are read as they are; that the reply is the request again costs nothing.
     dyadic = [
-        DyadicSource(path=one.path, audio_column=one.audio_column, text_column=one.text_column, reply_column=one.text_column)
+        DyadicSource(
+            path=one.path, audio_column=one.audio_column, text_column=one.text_column, reply_column=one.text_column
+        )
         for one in transcripts
     ]
     found: list[tuple[RowIndex, str]] = []

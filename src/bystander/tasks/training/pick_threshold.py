@@ -137,7 +137,9 @@ def _list_candidates(runs: Sequence[Series]) -> list[float]:
     return [float(one) for one in np.unique(np.append(between, 0.5))]
 
 
-def _score(clips: Sequence[MeasuredClip], runs: Sequence[Series], k: int, threshold: float) -> tuple[float, float, float]:
+def _score(
+    clips: Sequence[MeasuredClip], runs: Sequence[Series], k: int, threshold: float
+) -> tuple[float, float, float]:
     stops = [_find_stop(clip, minima, k, threshold) for clip, minima in zip(clips, runs, strict=True)]
     scores = score_cases(
         [clip.duration_s for clip in clips], [clip.break_s for clip in clips], stops, tolerance_s=TOLERANCE_S

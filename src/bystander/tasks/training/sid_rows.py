@@ -24,9 +24,7 @@ def open_light_rows(config: TrainSidConfig, columns: Sequence[str]) -> TrainingR
 
     Raises: as `open_sid_rows`.
     """
-    return open_sid_rows(
-        config.data, keep_row, columns, rate=None, seed=config.seed, held_out=config.held_out.share
-    )
+    return open_sid_rows(config.data, keep_row, columns, rate=None, seed=config.seed, held_out=config.held_out.share)
 
 
 def keep_row(row: dict[str, Any], _: np.random.Generator) -> dict[str, Any]:
