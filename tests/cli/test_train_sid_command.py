@@ -31,8 +31,8 @@ def test_options_are_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     command = [
         "train", "sid", "--profile", "paper", "--data", "one", "--data", "two", "--encoder", "e", "--k", "4",
         "--language-model", "l", "--transcripts", "s3://x/*.parquet:sound:words", "--epochs", "1.5", "--steps", "7",
-        "--batch-size", "8", "--micro-batch-size", "4", "--learning-rate", "0.01", "--seed", "9", "--out", str(tmp_path),
-        "--set", "crops.near_share=0.25", "--set", "alignment=null",
+        "--batch-size", "8", "--micro-batch-size", "4", "--learning-rate", "0.01", "--seed", "9",
+        "--out", str(tmp_path), "--set", "crops.near_share=0.25", "--set", "alignment=null",
     ]  # fmt: skip
     result = CliRunner().invoke(app, command)
     assert isinstance(result.exception, Stop)

@@ -216,7 +216,8 @@ def test_a_detector_hears_growing_prefixes(models: Path, tmp_path: Path) -> None
     with torch.no_grad():
         expected = torch.cat([sid_lm.model.eval()(*stack_features([one]))["logits"] for one in prefixes]).sigmoid()
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
-    assert detector.identity.model == "run" and dict(detector.identity.settings)["threshold"] == "0.5"
+    assert detector.identity.model == "run"
+    assert dict(detector.identity.settings)["threshold"] == "0.5"
     detector.close()
     with pytest.raises(EngineSetupError, match="was closed"):
         stream.accept(clip)
