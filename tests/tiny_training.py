@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,7 +39,7 @@ class TinySource:
 
     @property
     def lengths(self) -> npt.NDArray[np.float64]:
-        return 1.0 + np.arange(self._count) % 5
+        return np.asarray(1.0 + np.arange(self._count) % 5, np.float64)
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
@@ -54,7 +55,7 @@ class TinySource:
         return (np.eye(WIDTH)[label] * 3 + noise).astype(np.float32), label
 
 
-class TinyModel(torch.nn.Module):
+class TinyModel(torch.nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Two layers and a dropout; the first layer's weights are shared with a third, as in tied embeddings."""
 
     def __init__(self, dropout: float = 0.2) -> None:
@@ -95,6 +96,7 @@ def make_job(folder: Path, model: torch.nn.Module | None = None, **changes: Any)
 def run_until_killed(folder: Path, mode: str, workers: int) -> None:
     """Run a job in this process, which kills itself as `mode` says: `step:N`, or `saving:N`, in the midst of that."""
     from bystander.tasks.training import planned_trainer
+    from bystander.tasks.training.checkpoints import mark_whole
     from bystander.tasks.training.contract import StepRecord
     from bystander.tasks.training.fit import fit
 
@@ -110,15 +112,13 @@ def run_until_killed(folder: Path, mode: str, workers: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         mark_whole(checkpoint)
 
-    mark_whole = planned_trainer.mark_whole
-    planned_trainer.mark_whole = die_saving
+    vars(planned_trainer)["mark_whole"] = die_saving
     fit(make_job(folder, loader_workers=workers), on_record=die)
 
 
 def main(folder: str, *kills: str) -> None:
     """Have a process killed for each of `kills`, a mode and a number of workers as `step:9/0`; print how each ended."""
-    from bystander.tasks.training import fit, planned_trainer  # once for all of them
-
+    import_module("bystander.tasks.training.planned_trainer")  # once for all of them
     torch.set_num_threads(1)
     for kill in kills:
         child = os.fork()
@@ -126,7 +126,7 @@ def main(folder: str, *kills: str) -> None:
             mode, _, workers = kill.partition("/")
             run_until_killed(Path(folder) / mode, mode, int(workers))
             os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
 
 
 if __name__ == "__main__":

@@ -305,8 +305,8 @@ def _nest(key: str, value: Any) -> dict[str, Any]:
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any], replaced: AbstractSet[str] = _BY_CLASS) -> dict[str, Any]:
     """Lay `over` over `base`.
 
-    A mapping of classes (one of the fields `replaced`), or one that names another engine or task runner, replaces the
-    old one whole.
+    A mapping of classes (one of the fields `replaced`), or one that names another engine, task runner or architecture,
+    replaces the old one whole.
     """
     merged = dict(base)
     for key, value in over.items():

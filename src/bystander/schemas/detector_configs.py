@@ -132,6 +132,16 @@ class LexiconWordsConfig(EngineConfig):
     vad: VadConfig = SileroVadConfig()
 
 
+class RecurrentDetectorConfig(EngineConfig):
+    """A small causal network that `bystander train sid` made: a few thousand steps a second, without torch."""
+
+    engine: Literal["recurrent"] = "recurrent"
+    model: str = Field(min_length=1)
+    """Folder of the trained detector; it says the length of the chunks."""
+    threshold: Threshold | None = None
+    """Least probability of a positive chunk; null for the one that was chosen after training."""
+
+
 class SidLmDetectorConfig(EngineConfig):
     """A detector that `bystander train sid` made after the SID paper: audio encoder and small language model.
 
@@ -157,6 +167,7 @@ OneDetectorConfig = Annotated[
     | FsmnVadConfig
     | SmartTurnConfig
     | LexiconWordsConfig
+    | RecurrentDetectorConfig
     | SidLmDetectorConfig
     | FakeDetectorConfig,
     Field(discriminator="engine"),
@@ -179,6 +190,7 @@ DetectorConfig = Annotated[
     | FsmnVadConfig
     | SmartTurnConfig
     | LexiconWordsConfig
+    | RecurrentDetectorConfig
     | SidLmDetectorConfig
     | FakeDetectorConfig
     | KConsecutiveConfig,

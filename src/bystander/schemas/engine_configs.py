@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bystander.schemas.addresses import Addresses
 from bystander.schemas.engine_config import EngineConfig
@@ -90,15 +90,26 @@ class TransformersAudioConfig(EngineConfig):
     MODEL_IN_STORE = False
     SPEED_ONLY = frozenset({"device", "batch_size"})
     engine: Literal["transformers_audio"] = "transformers_audio"
-    model: str
-    """Folder of the model, or its name on a hub."""
+    model: str = ""
+    """Folder of the model, or its name on a hub. Empty: the one that `adapter` was trained on."""
     revision: str = ""
-    system_prompt: str = ""
-    user_prompt: str = ""
+    adapter: str | None = None
+    """Folder of a training run of `train tpi`, or of an adapter that peft saved; needs the extra `train`. Its bytes
+    belong to the identity."""
+    system_prompt: str | None = None
+    """Null: the one that the model was trained with by us; else none."""
+    user_prompt: str | None = None
+    """As `system_prompt`."""
     max_tokens: int = Field(512, ge=1)
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
     batch_size: int = Field(1, ge=1)
+
+    @model_validator(mode="after")
+    def _names_a_model(self) -> TransformersAudioConfig:
+        if not self.model and not self.adapter:
+            raise ValueError("model is missing: a folder or a name on the hub; or give an adapter")
+        return self
 
 
 class FakeCandidateConfig(EngineConfig):

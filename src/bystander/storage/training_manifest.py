@@ -19,7 +19,7 @@ from bystander.schemas.training_data import DataRecord
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.filesystem import Store
 
-TRAINING_FORMAT = "bystander-training"
+TRAINING_FORMAT: Literal["bystander-training"] = "bystander-training"
 TRAINING_VERSION = 1
 """To be raised when the same configuration and data would give other weights."""
 

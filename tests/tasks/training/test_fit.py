@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from bystander.schemas.errors import BuildError, ConfigError, InputError
 from bystander.schemas.training_config import Checkpoints, Optimisation
@@ -38,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], t
     return weights_of(job.model), outcome.history
 
 
-KILLS = {"step:11": 0, "step:10": 2, "saving:12": 0, "step:14": 0}
+KILLS = {"step:11": 0, "step:10": 2, "saving:12": 0}
 """When processes are killed, and how many worker processes load for them."""
 
 
@@ -65,8 +67,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "saving:12",  # what was saved of step 12 does not count
     ],
 )
-def test_a_killed_run_ends_as_one_that_was_not(whole: Any, killed: Path, mode: str) -> None:
-    job = make_job(killed / mode)
+def test_a_killed_run_ends_as_one_that_was_not(whole: Any, killed: Path, tmp_path: Path, mode: str) -> None:
+    job = make_job(shutil.copytree(killed / mode, tmp_path / "run"))
     outcome = fit(job)
     assert outcome.resumed_from == (8,)
     assert weights_of(job.model) == whole[0]
@@ -195,11 +197,12 @@ def test_checkpoints_are_kept_and_marked(tmp_path: Path) -> None:
     assert all((path / MARK_NAME).exists() for path in list_checkpoints(tmp_path))
 
 
-def test_a_damaged_checkpoint_does_not_count(whole: Any, killed: Path) -> None:
-    damaged = killed / "step:14" / "checkpoint-12" / "scheduler.pt"
+def test_a_damaged_checkpoint_does_not_count(whole: Any, killed: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(killed / "step:11", tmp_path / "run")
+    damaged = folder / "checkpoint-8" / "scheduler.pt"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
-    job = make_job(killed / "step:14")
-    assert fit(job).resumed_from == (8,)
+    job = make_job(folder)
+    assert fit(job).resumed_from == (4,)
     assert weights_of(job.model) == whole[0]
 
 
@@ -214,8 +217,10 @@ def test_another_configuration_starts_anew_and_other_data_is_refused(tmp_path: P
 
 
 def test_errors_name_what_to_change(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no multiple of 3"):
-        fit(make_job(tmp_path, optimisation=Optimisation.model_construct(batch_size=4, micro_batch_size=3)))
+    with pytest.raises(ValidationError, match="no multiple of micro_batch_size 3"):
+        Optimisation(batch_size=4, micro_batch_size=3)
+    with pytest.raises(ConfigError, match=r"no multiple of 6.*on 3 devices"):
+        count_steps(Optimisation(batch_size=4, micro_batch_size=2), 17, processes=3)
     with pytest.raises(ConfigError, match="gradient_checkpointing"):
         fit(make_job(tmp_path, optimisation=Optimisation(gradient_checkpointing=True)))
     job = make_job(tmp_path)

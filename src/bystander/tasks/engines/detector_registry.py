@@ -13,6 +13,7 @@ from bystander.schemas.detector_configs import (
     FsmnVadConfig,
     KConsecutiveConfig,
     LexiconWordsConfig,
+    RecurrentDetectorConfig,
     SidLmDetectorConfig,
     SileroVadConfig,
     SmartTurnConfig,
@@ -28,6 +29,7 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     SileroVadConfig: ("silero_vad_detector", "SileroVadDetector"),
     TenVadConfig: ("ten_vad_detector", "TenVadDetector"),
     FsmnVadConfig: ("fsmn_vad_detector", "FsmnVadDetector"),
+    RecurrentDetectorConfig: ("recurrent_detector", "RecurrentDetector"),
     FakeDetectorConfig: ("fake_detector", "FakeDetector"),
     SidLmDetectorConfig: ("sid_lm_detector", "SidLmDetector"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,11 +14,21 @@ from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.schemas.identity import digest_json
 from bystander.tasks.engines.chat_reply import split_thinking
 from bystander.tasks.engines.engine_audio import convert_rate
-from bystander.tasks.engines.model_revision import read_revision
+from bystander.tasks.engines.peft_adapter import Adapter, find_adapter, lay_adapter, read_trained
+from bystander.tasks.engines.speech_lm_model import (
+    ChatPrompts,
+    ModelSource,
+    encode_prompts,
+    find_model,
+    find_turn_end,
+    open_model,
+    open_processor,
+    shorten,
+)
 
 OnReply = Callable[[int, AnswerReply], None]
 
-_READING_VERSION = "1"
+_READING_VERSION = "2"
 """Part of the identity: raised when the same clip would be put, or the same answer read, in another way."""
 _PACKAGES = ("torch", "transformers", "accelerate")
 
@@ -39,34 +49,43 @@ class TransformersAudioCandidate:
         """Look for the packages, and for the model's files where it is a folder; their content is its revision.
 
         Raises:
-            EngineSetupError: a package is missing, or `model` is a path without a folder.
+            EngineSetupError: a package is missing, `model` is a path without a folder, or there is no adapter where one
+                is named, or it was trained on another model.
         """
-        if missing := [name for name in _PACKAGES if importlib.util.find_spec(name) is None]:
-            raise EngineSetupError(
-                f"transformers model {config.model}: {', '.join(missing)} missing; "
-                "pip install 'bystander[transformers]'"
-            )
-        folder = Path(config.model).expanduser()
-        if not folder.is_dir() and (folder.is_absolute() or config.model.startswith((".", "~"))):
-            raise EngineSetupError(f"transformers model {config.model}: no such folder; check the field `model`")
+        adapter = self._adapter = find_adapter(config.adapter) if config.adapter else None
+        model, revision = config.model, config.revision
+        if adapter is not None and not model:
+            model, revision = adapter.base_model, revision or adapter.base_revision or ""
+        self._found = find_model(model, revision, _PACKAGES, "transformers")
+        if adapter is not None:
+            adapter.check_base(self._found)
+        self._prompts = _choose_prompts(config, adapter, self._found)
         self._config = config
-        self._source = str(folder) if folder.is_dir() else config.model
-        asked = config.model_dump(mode="json", include={"system_prompt", "user_prompt", "max_tokens", "dtype"})
+        asked = {
+            **config.model_dump(mode="json", include={"max_tokens", "dtype"}),
+            "system_prompt": self._prompts.system,
+            "user_prompt": self._prompts.user,
+        }
         self._identity = EngineIdentity(
             kind="candidate",
             name="transformers_audio",
-            model=folder.resolve().name if folder.is_dir() else config.model,
-            revision=config.revision or (read_revision(config.model, folder) if folder.is_dir() else ""),
-            settings=(("request", digest_json(asked)), ("reading", _READING_VERSION)),
+            model=self._found.name,
+            revision=self._found.revision,
+            settings=(
+                ("request", digest_json(asked)),
+                ("reading", _READING_VERSION),
+                *((("adapter", adapter.digest),) if adapter is not None else ()),
+            ),
         )
         self._lock = threading.Lock()
         self._processor: Any = None
         self._model: Any = None
+        self._stops: list[int] | None = None
         self._closed = False
 
     @property
     def identity(self) -> EngineIdentity:
-        """Named by the configured revision; without one, by the bytes of the folder's files."""
+        """Named by the configured revision; without one, by the bytes of the folder's files. An adapter, by its own."""
         return self._identity
 
     def answer(
@@ -116,19 +135,14 @@ class TransformersAudioCandidate:
 
         config = self._config
         try:
-            inputs = self._processor.apply_chat_template(
-                [self._write_messages(clip) for clip in clips],
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=True,
-                return_tensors="pt",
-                processor_kwargs={"padding": True},
-            ).to(self._model.device, self._model.dtype)
+            inputs = encode_prompts(self._processor, self._prompts, clips)
+            inputs = inputs.to(self._model.device, self._model.dtype)
             with torch.inference_mode():
                 # The samplers' settings of the model's own generation config would only be warned about.
                 tokens = self._model.generate(
                     **inputs,
                     max_new_tokens=config.max_tokens,
+                    eos_token_id=self._stops,
                     do_sample=False,
                     num_beams=1,
                     temperature=None,
@@ -143,18 +157,8 @@ class TransformersAudioCandidate:
                 "`dtype` to bfloat16"
             ) from exc
         except (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError) as exc:
-            raise EngineError(f"transformers model {config.model}: failed on a batch ({_shorten(exc)})") from exc
+            raise EngineError(f"transformers model {config.model}: failed on a batch ({shorten(exc)})") from exc
         return texts
-
-    def _write_messages(self, clip: Samples) -> list[dict[str, Any]]:
-        config = self._config
-        parts: list[dict[str, Any]] = [{"type": "audio", "audio": clip}]
-        if config.user_prompt:
-            parts.append({"type": "text", "text": config.user_prompt})
-        messages = [{"role": "user", "content": parts}]
-        if config.system_prompt:
-            messages.insert(0, {"role": "system", "content": [{"type": "text", "text": config.system_prompt}]})
-        return messages
 
     def _refuse(self, request: AnswerRequest) -> RowFault | None:
         """Return the fault of a clip that the model's ears would cut off without a word."""
@@ -172,28 +176,29 @@ class TransformersAudioCandidate:
             raise EngineSetupError(f"transformers model {self._config.model}: was closed and cannot be called again")
         if self._model is not None:
             return
-        config = self._config
-        from transformers import AutoModelForMultimodalLM, AutoProcessor
+        self._processor = open_processor(self._found)
+        model = open_model(self._found, self._config.dtype, self._config.device)
+        self._stops = _list_stops(self._processor, model)
+        self._model = lay_adapter(model, self._adapter) if self._adapter is not None else model
 
-        revision = {"revision": config.revision} if config.revision and self._source == config.model else {}
-        try:
-            processor = AutoProcessor.from_pretrained(self._source, **revision)
-            model = AutoModelForMultimodalLM.from_pretrained(
-                self._source, dtype=config.dtype, device_map=config.device, **revision
-            )
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError) as exc:
-            raise EngineSetupError(f"transformers model {config.model}: cannot be loaded ({_shorten(exc)})") from exc
-        if getattr(processor, "feature_extractor", None) is None or not getattr(processor, "chat_template", None):
-            raise EngineSetupError(
-                f"transformers model {config.model}: its processor has no ears or no chat template; serve it behind an "
-                "endpoint (engine openai_audio), or write its replies to a file (engine predictions)"
-            )
-        # Of the omni models, which also speak: the thinker alone writes the answer.
-        if hasattr(model, "thinker"):
-            model.disable_talker()
-            model = model.thinker
-        processor.tokenizer.padding_side = "left"  # else a shorter prompt would be continued behind its padding
-        self._processor, self._model = processor, model.eval()
+
+def _choose_prompts(config: TransformersAudioConfig, adapter: Adapter | None, model: ModelSource) -> ChatPrompts:
+    """Return what is said beside a clip: as configured, else as one of our runs said it to train the model."""
+    trained = adapter.trained if adapter is not None else read_trained(Path(model.source))
+    system, user = (trained.system_prompt, trained.user_prompt) if trained is not None else ("", "")
+    return ChatPrompts(
+        system if config.system_prompt is None else config.system_prompt,
+        user if config.user_prompt is None else config.user_prompt,
+    )
+
+
+def _list_stops(processor: Any, model: Any) -> list[int] | None:
+    """Return the tokens that end an answer: the model's own, and the one with which the template ends a turn."""
+    stops = model.generation_config.eos_token_id
+    found = {stops} if isinstance(stops, int) else set(stops or ())
+    with contextlib.suppress(EngineSetupError):  # a template that says it otherwise: then the model's own alone
+        found.add(int(processor.tokenizer.convert_tokens_to_ids(find_turn_end(processor))))
+    return sorted(found) or None
 
 
 def _read_answer(content: str) -> AnswerReply | RowFault:
@@ -202,8 +207,3 @@ def _read_answer(content: str) -> AnswerReply | RowFault:
         return AnswerReply(text)
     only = "only thought and said nothing; raise `max_tokens`" if thinking else "answered nothing"
     return RowFault("empty_reply", f"the model {only}", content)
-
-
-def _shorten(exc: Exception) -> str:
-    line = " ".join(str(exc).split()) or type(exc).__name__
-    return line if len(line) <= 300 else line[:297] + "..."

@@ -249,7 +249,7 @@ def _keep_cache_setting(model: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        if before is not None:
+        if config is not None and before is not None:
             config.use_cache = before
 
 

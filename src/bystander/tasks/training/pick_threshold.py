@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bystander.schemas.engines import Samples
+from bystander.schemas.training_report import ThresholdScore
 from bystander.tasks.metrics.sid_scores import TOLERANCE_S, score_cases
 from bystander.tasks.training.sid_crops import SAMPLING_RATE, hear_clip
 
@@ -64,14 +65,14 @@ class PickedThreshold:
         apt_s: mean penalty at it, in seconds (SID paper, III-B).
         false_interruptions: share of the clips at which it stops wrongly: FIR.
         clips: how many clips it was chosen on.
-        curve: threshold and APT of each candidate, by threshold.
+        curve: scores at each candidate, by threshold.
     """
 
     threshold: float
     apt_s: float
     false_interruptions: float
     clips: int
-    curve: tuple[tuple[float, float], ...]
+    curve: tuple[ThresholdScore, ...]
 
     def describe(self, k: int) -> dict[str, Any]:
         """Return it as JSON-ready data, with the `k` that it was chosen for."""
@@ -108,8 +109,8 @@ def pick_threshold(clips: Sequence[MeasuredClip], k: int) -> PickedThreshold:
     """
     runs = [_run_minima(clip.probabilities, k) for clip in clips]
     scored = [_score(clips, runs, k, threshold) for threshold in _list_candidates(runs)]
-    best = min(scored, key=lambda one: (one[1], abs(one[0] - 0.5)))
-    return PickedThreshold(*best, clips=len(clips), curve=tuple((threshold, apt) for threshold, apt, _ in scored))
+    best = min(scored, key=lambda one: (one.apt_s, abs(one.threshold - 0.5)))
+    return PickedThreshold(best.threshold, best.apt_s, best.fir or 0.0, len(clips), tuple(scored))
 
 
 def find_stop(clip: MeasuredClip, k: int, threshold: float) -> float | None:
@@ -137,11 +138,15 @@ def _list_candidates(runs: Sequence[Series]) -> list[float]:
     return [float(one) for one in np.unique(np.append(between, 0.5))]
 
 
-def _score(
-    clips: Sequence[MeasuredClip], runs: Sequence[Series], k: int, threshold: float
-) -> tuple[float, float, float]:
+def _score(clips: Sequence[MeasuredClip], runs: Sequence[Series], k: int, threshold: float) -> ThresholdScore:
     stops = [_find_stop(clip, minima, k, threshold) for clip, minima in zip(clips, runs, strict=True)]
     scores = score_cases(
         [clip.duration_s for clip in clips], [clip.break_s for clip in clips], stops, tolerance_s=TOLERANCE_S
     )
-    return threshold, float(scores.penalty_s.mean()), float(scores.is_outcome("FP").mean())
+    latencies = scores.latency_s[scores.timed]
+    return ThresholdScore(
+        threshold,
+        float(scores.penalty_s.mean()),
+        float(scores.is_outcome("FP").mean()),
+        float(latencies.mean()) if len(latencies) else None,
+    )

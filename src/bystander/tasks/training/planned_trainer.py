@@ -54,15 +54,15 @@ class PlannedTrainer(Trainer):  # type: ignore[misc]  # transformers is not type
     def get_train_dataloader(self) -> Any:
         return self._load(self._job.train)
 
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:  # as in the class above
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:  # noqa: ARG002  # as in the class above
         if self._held_out_loader is None:
             self._held_out_loader = self._load(self._job.held_out, always_first=True)
         return self._held_out_loader
 
     def evaluate(
         self,
-        eval_dataset: Any = None,  # as above
-        ignore_keys: Any = None,  # as above
+        eval_dataset: Any = None,  # noqa: ARG002  # as above
+        ignore_keys: Any = None,  # noqa: ARG002  # as above
         metric_key_prefix: str = "eval",
     ) -> dict[str, float]:
         """Return and log the held-out loss, the mean over all that the loss counts."""
@@ -80,7 +80,8 @@ class PlannedTrainer(Trainer):  # type: ignore[misc]  # transformers is not type
         total, count = self.accelerator.reduce(totals, "sum").tolist()
         metrics = {f"{metric_key_prefix}_loss": total / max(count, 1)}
         self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        control: Any = self.control
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, control, metrics)
         return metrics
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Any]], device: Any) -> Any:

@@ -30,6 +30,7 @@ from bystander.tasks.training.open_rows import open_sid_rows
 from bystander.tasks.training.pick_threshold import PickedThreshold, measure_clip, pick_threshold
 from bystander.tasks.training.sid_crops import CROP_COLUMNS, CropExample, MakeCrops, count_crops
 from bystander.tasks.training.sid_rows import iterate_rows, open_light_rows, read_held_out, write_json
+from bystander.tasks.training.sid_sections import describe_sections
 from bystander.tasks.training.sid_trainers import MODEL_FOLDER, SidDesk, describe_usage
 from bystander.tasks.training.trained import Trained, TrainedPhase, TrainingInputs
 
@@ -154,7 +155,8 @@ class SidLmTrainer:
             notes.append("No clip was held out, so the threshold was not chosen: it is 0.5.")
         if crops.untimed:
             notes.append(f"{crops.untimed} rows have no time of the word that decides: their own break was taken.")
-        return Trained(desk.output, phases, figures, tuple(notes), describe_usage(config))
+        sections = describe_sections(config, picked, desk.work)
+        return Trained(desk.output, phases, figures, tuple(notes), describe_usage(config), sections)
 
     def _list_stages(self, work: Path) -> Iterator[_Stage]:
         config, model_config = self._config, self._model_config

@@ -1,0 +1,63 @@
+"""`bystander train tpi`: mistakes in one line, and a run from options to its summary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("peft")
+
+from bystander.cli.main import main
+from tiny_omni import save_qwen_omni
+from training_rows import write_tpi
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["bystander", "train", "tpi", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capfd.readouterr()
+        return end.value.code if isinstance(end.value.code, int) else 0, out, err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--profile", "huge"], "no profile 'huge'; there are fake, paper"),
+        ([], "data: name at least one finished TPI-Train build, with --data FOLDER"),
+        (["--data", "nowhere", "--mixture", "base"], "nowhere"),
+        (["--mixture", "most"], "mixture: "),
+        (["--batch-size", "6", "--micro-batch-size", "4"], "batch_size 6 is no multiple of micro_batch_size 4"),
+        (["--set", "model.lora.r=0"], "model.speech_lm.lora.r: "),
+        (["--set", "model.lora.rank=8"], "rank: no such field; there are alpha, dropout, r, target_modules"),
+    ],
+)
+def test_mistakes_are_one_line(run: Run, options: list[str], words: str) -> None:
+    code, out, err = run(*options)
+    assert code == 2, (out, err)
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_ends_with_where_the_run_lies(run: Run, tmp_path: Path) -> None:
+    omni = save_qwen_omni(tmp_path / "omni", heard_s=6)
+    write_tpi(tmp_path / "build", 6, 0)
+    options = ["--profile", "fake", "--model", omni, "--data", tmp_path / "build", "--mixture", "base", "--steps", 2]
+    options += ["--out", tmp_path / "store", "--name", "mine", "--seed", 3, "--set", "model.lora.r=2"]
+    code, out, err = run(*options)
+    assert code == 0, (out, err)
+    folder = tmp_path / "store" / "trained" / "mine"
+    assert (folder / "model" / "adapter_model.safetensors").is_file()
+    assert f"{folder}: speech_lm, trained on" in out
+    assert "training: 2 steps, loss" in out
