@@ -22,7 +22,7 @@ PARTS = ("encoder", "projector", "language_model", "head")
 _INIT_STD = 0.02
 
 
-class Projector(nn.Module):  # type: ignore[misc]  # torch is not typed here
+class Projector(nn.Module):
     """From the encoder's width to the language model's: linear, GELU, linear.
 
     `stack_frames` positions that follow each other are laid side by side first (the last ones filled up with zeros),
@@ -42,7 +42,7 @@ class Projector(nn.Module):  # type: ignore[misc]  # torch is not typed here
         return projected
 
 
-class SidLmModel(nn.Module):  # type: ignore[misc]  # torch is not typed here
+class SidLmModel(nn.Module):
     """Encoder, projector, language model and head as one module."""
 
     def __init__(self, encoder: AutEncoder | WhisperEncoder, language_model: Any, stack_frames: int, seed: int) -> None:
