@@ -45,8 +45,8 @@ def save_whisper(folder: Path, seed: int = 0, hears_s: int = 2) -> Any:
     torch.manual_seed(seed)
     config = WhisperConfig(
         vocab_size=VOCABULARY, num_mel_bins=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, d_model=16, max_source_positions=50 * hears_s,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, d_model=16,
+        max_source_positions=50 * hears_s, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
     )  # fmt: skip
     model = WhisperForConditionalGeneration(config)
     model.save_pretrained(folder)

@@ -63,11 +63,13 @@ def test_a_detector_is_trained_published_and_evaluated(given: Path, tmp_path: Pa
     config = make_config(given, tmp_path)
     outcome = run_train_sid(config)
     folder = tmp_path / "trained" / "tiny"
-    assert outcome.location == str(folder) and outcome.is_new
+    assert outcome.location == str(folder)
+    assert outcome.is_new
     manifest = read_training(open_training(open_store(config.store), "tiny"))
     assert (manifest.kind, manifest.architecture, manifest.config["k"]) == ("sid", "sid_lm", 2)
     assert [phase.phase for phase in manifest.phases] == ["alignment", "detection"]
-    assert manifest.base_model is not None and manifest.base_model.digest is not None
+    assert manifest.base_model is not None
+    assert manifest.base_model.digest is not None
     saved = json.loads((folder / "model" / "config.json").read_text())
     picked = json.loads((folder / "threshold.json").read_text())
     assert saved["threshold"] == picked["threshold"] == manifest.figures["threshold"]
@@ -79,7 +81,8 @@ def test_a_detector_is_trained_published_and_evaluated(given: Path, tmp_path: Pa
     assert str(given) not in (folder / "model" / "config.json").read_text()
 
     again = run_train_sid(config)
-    assert not again.is_new and again.manifest == manifest
+    assert not again.is_new
+    assert again.manifest == manifest
 
     detectors = parse_detectors(f"tiny=k2:sid_lm:model={folder}:device=cpu,energy_vad")
     evaluation = load_sid_evaluation_config(
@@ -87,7 +90,8 @@ def test_a_detector_is_trained_published_and_evaluated(given: Path, tmp_path: Pa
     )
     scores = run_evaluate_sid(evaluation).scores
     tiny = scores.systems[0]
-    assert tiny.name == "tiny" and tiny.identity["name"] == "k_consecutive"
+    assert tiny.name == "tiny"
+    assert tiny.identity["name"] == "k_consecutive"
     assert dict(tiny.identity["settings"]) == {"k": "2", "of": "sid_lm"}  # type: ignore[call-overload]
     assert scores.bench.cases["average"] == len(make_sid_rows(1))
 
@@ -95,8 +99,10 @@ def test_a_detector_is_trained_published_and_evaluated(given: Path, tmp_path: Pa
 def test_profiles_are_the_papers_and_a_miniature() -> None:
     assert list_train_sid_profiles() == ["miniature", "paper"]
     paper, miniature = (load_train_sid_config(name) for name in ("paper", "miniature"))
-    assert paper.model.architecture == "sid_lm" and (paper.k, paper.crops.shift_words) == (3, 1)
-    assert paper.alignment is not None and miniature.alignment is None
+    assert paper.model.architecture == "sid_lm"
+    assert (paper.k, paper.crops.shift_words) == (3, 1)
+    assert paper.alignment is not None
+    assert miniature.alignment is None
     assert load_train_sid_config("miniature", (), {"model.architecture": "sid_lm"}).model.architecture == "sid_lm"
 
 
@@ -123,8 +129,6 @@ def test_a_miniature_has_no_stage_of_alignment(given: Path, tmp_path: Path) -> N
 
 
 def test_without_torch_the_extra_is_named(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "bystander.flows.check_train_sid.find_spec", lambda name: None if name == "torch" else object()
-    )
+    monkeypatch.setattr("bystander.flows.check_train_sid.find_spec", lambda name: None if name == "torch" else object())
     with pytest.raises(EngineSetupError, match=r"training needs torch; run: pip install 'bystander\[train\]'"):
         check_train_sid(make_config(given, tmp_path))

@@ -45,8 +45,8 @@ def train_sid(
     transcripts: Annotated[
         list[str] | None,
         typer.Option(
-            help="Of sid_lm, for stage 1: Parquet with audio and text, as PATH or PATH:AUDIO_COLUMN:TEXT_COLUMN; may be "
-            "repeated."
+            help="Of sid_lm, for stage 1: Parquet with audio and text, as PATH or PATH:AUDIO_COLUMN:TEXT_COLUMN; may "
+            "be repeated."
         ),
     ] = None,
     k: Annotated[

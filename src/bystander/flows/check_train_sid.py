@@ -37,7 +37,8 @@ def check_train_sid(config: TrainSidConfig) -> None:
 
 
 def _check_models(config: TrainSidConfig, model: SidLmConfig) -> None:
-    if config.alignment is not None and not model.align_on_builds and not model.transcripts:
+    sources = (*model.transcripts, *model.tpi_builds)
+    if config.alignment is not None and not model.align_on_builds and not sources:
         raise ConfigError(
             "model.transcripts: stage 1 has nothing to hear; name Parquet with transcripts, or leave "
             "model.align_on_builds on, or set alignment to null"

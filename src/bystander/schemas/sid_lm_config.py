@@ -15,7 +15,7 @@ class TranscribedSource(Params):
     """Clips with transcripts, in Parquet, to align the encoder and the language model on."""
 
     path: str = Field(min_length=1)
-    """A path, glob or fsspec URL to Parquet, or a finished build of SID rows."""
+    """A path, glob or fsspec URL to Parquet."""
     audio_column: str = "audio"
     """Bytes of an audio file, or a struct with `bytes`, as Hugging Face writes them."""
     text_column: str = "text"
@@ -46,6 +46,8 @@ class SidLmConfig(Params):
     """What learns in stage 2."""
     transcripts: tuple[TranscribedSource, ...] = ()
     """Corpora for stage 1, besides the builds' own clips."""
+    tpi_builds: tuple[str, ...] = ()
+    """Folders or URLs of finished TPI builds, whose clips and what both say in them stage 1 hears too."""
     align_on_builds: bool = True
     """Whether stage 1 hears the builds' clips with their texts too."""
 

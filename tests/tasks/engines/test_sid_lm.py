@@ -144,9 +144,7 @@ def test_shapes(models: Path, encoder: str, positions: list[int]) -> None:
         positions = [-(-len(one) // 4) for one in states]
     assert [tuple(one.shape) for one in projected] == [(count, 32) for count in positions]
     outputs = sid_lm.model(stacked, frames, labels=torch.tensor([0.0, 1, 0, 1, 1]))
-    expected = torch.nn.functional.binary_cross_entropy(
-        outputs["logits"].sigmoid(), torch.tensor([0.0, 1, 0, 1, 1])
-    )
+    expected = torch.nn.functional.binary_cross_entropy(outputs["logits"].sigmoid(), torch.tensor([0.0, 1, 0, 1, 1]))
     torch.testing.assert_close(outputs["loss"], expected)
 
 
@@ -218,7 +216,8 @@ def test_a_detector_hears_growing_prefixes(models: Path, tmp_path: Path) -> None
     with torch.no_grad():
         expected = torch.cat([sid_lm.model.eval()(*stack_features([one]))["logits"] for one in prefixes]).sigmoid()
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
-    assert detector.identity.model == "run" and dict(detector.identity.settings)["threshold"] == "0.5"
+    assert detector.identity.model == "run"
+    assert dict(detector.identity.settings)["threshold"] == "0.5"
     detector.close()
     with pytest.raises(EngineSetupError, match="was closed"):
         stream.accept(clip)

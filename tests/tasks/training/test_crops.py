@@ -36,10 +36,13 @@ def test_crops_end_within_the_clip_on_both_sides_of_a_break_that_leaves_room(
     assume(low <= break_s <= duration_s)
     ends = draw_ends(np.random.default_rng(seed), duration_s, break_s, settings)
     assert ends.shape == (settings.an_utterance,)
-    assert (np.diff(ends) >= 0).all() and low <= ends[0] and ends[-1] <= duration_s
+    assert (np.diff(ends) >= 0).all()
+    assert low <= ends[0]
+    assert ends[-1] <= duration_s
     labels = label_ends(ends, break_s)
     if low < break_s < duration_s:
-        assert labels.any() and not labels.all()
+        assert labels.any()
+        assert not labels.all()
 
 
 @given(DURATIONS, st.one_of(st.none(), SHARES), SETTINGS)
@@ -83,7 +86,9 @@ def test_a_crop_is_positive_if_it_ends_after_the_break() -> None:
     assert not label_ends(ends, None).any()
 
 
-@pytest.mark.parametrize(("index", "words", "expected"), [(0, 1, 0.5), (1, 0, 0.5), (1, 1, 1.0), (2, 1, 1.3), (1, 9, 1.3)])
+@pytest.mark.parametrize(
+    ("index", "words", "expected"), [(0, 1, 0.5), (1, 0, 0.5), (1, 1, 1.0), (2, 1, 1.3), (1, 9, 1.3)]
+)
 def test_the_break_is_shifted_by_words(index: int, words: int, expected: float) -> None:
     assert shift_break([0.1, 0.5, 1.0], [0.4, 0.9, 1.3], index, words) == expected
     assert shift_break([0.1, 0.5, 1.0], [0.4, 0.9, 1.3], None, words) is None
@@ -115,14 +120,17 @@ def test_examples_are_beginnings_of_the_clip_and_hang_on_the_generator_alone() -
     make = MakeCrops(CropSettings())
     first, again = (make(given_row, make_rng(1, row["id"], "example", 0)) for _ in range(2))
     other = make(given_row, make_rng(1, row["id"], "example", 1))
-    assert isinstance(first, CropExample) and isinstance(again, CropExample) and isinstance(other, CropExample)
+    assert isinstance(first, CropExample)
+    assert isinstance(again, CropExample)
+    assert isinstance(other, CropExample)
     assert first.ends_s.tolist() == again.ends_s.tolist() != other.ends_s.tolist()
     for crop, end_s, label in zip(first.cut(), first.ends_s, first.labels, strict=True):
         np.testing.assert_array_equal(crop, first.samples[: len(crop)])
         assert len(crop) == round(end_s * RATE)
         assert label == (end_s > row["words"][3]["start_s"])
     fault = make({**row, "audio": b"no sound"}, make_rng(1, row["id"], "example", 0))
-    assert isinstance(fault, RowFault) and fault.reason == "unreadable_audio"
+    assert isinstance(fault, RowFault)
+    assert fault.reason == "unreadable_audio"
 
 
 def test_counts_are_those_of_the_examples_that_a_training_sees() -> None:
@@ -140,7 +148,8 @@ def test_counts_are_those_of_the_examples_that_a_training_sees() -> None:
         assert isinstance(one, CropExample)
         labels[one.id] += int(one.labels.sum())
     assert (counts.utterances, counts.crops) == (16, 16 * 2 * 6)
-    assert counts.positives == sum(labels.values()) and counts.negatives == counts.crops - counts.positives
+    assert counts.positives == sum(labels.values())
+    assert counts.negatives == counts.crops - counts.positives
     assert counts.with_break == counts.both_sides == 8
     assert counts.positives_by_category[NOISE] == counts.positives_by_category[UNINTERRUPTED] == 0
     assert 0.2 < counts.near_share < 0.5  # half of the rows have a break

@@ -45,9 +45,7 @@ def test_the_threshold_lies_where_backchannels_pass_and_interruptions_stop_it_so
     st.integers(1, 4),
     st.floats(0.001, 0.999),
 )
-def test_no_other_threshold_is_better(
-    clips: list[tuple[list[float], float | None]], k: int, other: float
-) -> None:
+def test_no_other_threshold_is_better(clips: list[tuple[list[float], float | None]], k: int, other: float) -> None:
     measured = [make_clip(probabilities, break_s) for probabilities, break_s in clips]
     picked = pick_threshold(measured, k)
     assert 0 < picked.threshold < 1

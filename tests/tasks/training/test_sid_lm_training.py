@@ -24,6 +24,7 @@ from bystander.tasks.training.contract import FitJob, StepRecord
 from bystander.tasks.training.fit import fit
 from bystander.tasks.training.sid_trainers import SidDesk, open_sid_trainer
 from bystander.tasks.training.trained import Trained, TrainedPhase
+from final_rows import make_rows, write_build
 from sid_rows import RATE, make_sid_row, make_sid_rows, write_sid_build
 from tiny_sid_lm import save_language_model, save_whisper
 
@@ -111,9 +112,11 @@ def test_the_loss_falls_in_both_stages(given: Path, tmp_path: Path) -> None:
     assert np.mean(alignment[-5:]) < 0.75 * np.mean(alignment[:5])
     assert np.mean(detection[-8:]) < 0.9 * np.mean(detection[:8])
     crops, picked = (read_json(trained.folder / name) for name in ("crops.json", "threshold.json"))
-    assert crops["crops"] == 4 * trained.phases[1].examples and crops["untimed"] == 0
+    assert crops["crops"] == 4 * trained.phases[1].examples
+    assert crops["untimed"] == 0
     assert crops["both_sides"] == crops["with_break"] > 0
-    assert 0 < picked["threshold"] < 1 and picked["clips"] == trained.phases[1].held_out > 0
+    assert 0 < picked["threshold"] < 1
+    assert picked["clips"] == trained.phases[1].held_out > 0
     assert read_json(trained.folder / "model" / "config.json")["threshold"] == picked["threshold"]
     assert not (tmp_path / "left_out.jsonl").exists()
 
@@ -171,8 +174,18 @@ def test_stage_1_takes_texts_of_builds_and_of_transcribed_parquet(given: Path, t
     # Another row of its group stands for the clip that is too long; the one without a text is in no plan.
     assert [one.text for one in examples[len(spoken) :]] == ["One clip.", "Another clip.", "One clip."]
     assert [(row.row, row.reason) for part in rows.parts for row in part.left_out] == [(2, "too_long_to_align")]
-    assert rows.held_out is None and len(rows.train.lengths) == len(rows.train)
+    assert rows.held_out is None
+    assert len(rows.train.lengths) == len(rows.train)
     assert set(rows.train.groups[: len(spoken)]).isdisjoint(rows.train.groups[len(spoken) :])
+
+
+def test_stage_1_hears_clips_of_tpi_builds_too(given: Path, tmp_path: Path) -> None:
+    rows = make_rows(4, 2)
+    write_build(tmp_path / "tpi", rows)
+    aligned = open_alignment_rows([str(given / "build")], (), [str(tmp_path / "tpi")], max_s=30, seed=0, held_out=0.0)
+    found = {one.id: one.text for one in aligned.train.read(range(len(aligned.train)), 0)}
+    assert {row["id"]: f"{row['primary_text']} {row['third_party_text']}" for row in rows}.items() <= found.items()
+    assert len(found) == len(rows) + sum(bool(row["text"]) for row in ROWS)
 
 
 def test_stage_1_holds_out_the_recordings_that_stage_2_holds_out(given: Path) -> None:
@@ -181,7 +194,8 @@ def test_stage_1_holds_out_the_recordings_that_stage_2_holds_out(given: Path) ->
 
     aligned = open_alignment_rows([str(given / "build")], [], max_s=5.0, seed=5, held_out=0.3)
     crops = open_sid_rows([str(given / "build")], keep_row, ("id",), rate=None, seed=5, held_out=0.3)
-    assert crops.held_out is not None and aligned.held_out is not None
+    assert crops.held_out is not None
+    assert aligned.held_out is not None
     held = {row["id"] for row in crops.held_out.read(range(len(crops.held_out)), 0)}
     assert {one.id for one in aligned.held_out.read(range(len(aligned.held_out)), 0)} <= held
     assert held.isdisjoint(one.id for one in aligned.train.read(range(len(aligned.train)), 0))

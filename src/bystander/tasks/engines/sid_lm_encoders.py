@@ -17,7 +17,7 @@ SILENCE_BELOW_MAX = 2.0
 """Whisper's features are cut off 8 powers of ten below a clip's loudest, (x + 4) / 4: 2 below it is silence."""
 
 
-class AutEncoder(nn.Module):
+class AutEncoder(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Qwen3-Omni's audio encoder: 13 positions for each second of 100 frames, attention within windows of 8 s.
 
     It hears as many frames as there are: nothing is filled up to 30 s. Its convolutions see each second alone, filled
@@ -57,7 +57,7 @@ class AutEncoder(nn.Module):
         return list(torch.split(states, self.count_positions(lengths).tolist()))[: len(frames)]
 
 
-class WhisperEncoder(nn.Module):
+class WhisperEncoder(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """Whisper's encoder: 50 positions a second. It takes 30 s and no less, so clips are filled up with silence.
 
     The positions of the filling are left out of what it returns. A prefix of a second costs as much as 30 s.

@@ -1,4 +1,4 @@
-"""Examples of stage 1: clips and what is said in them, from SID builds and from Parquet with transcripts."""
+"""Examples of stage 1: clips and what is said in them, from builds and from Parquet with transcripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bystander.tasks.training.contract import ExampleSource
 from bystander.tasks.training.dyadic_rows import index_dyadic
 from bystander.tasks.training.mixture import split_held_out
 from bystander.tasks.training.row_draws import draw_once
-from bystander.tasks.training.row_index import RowIndex, index_sid_builds
+from bystander.tasks.training.row_index import RowIndex, index_sid_builds, index_tpi_builds, join_indexes
 from bystander.tasks.training.shard_examples import ShardExamples
 from bystander.tasks.training.sid_crops import SAMPLING_RATE, hear_clip
 
@@ -36,13 +36,14 @@ class AlignmentExample:
 class MakeAlignment:
     """From rows to `AlignmentExample`s, as `ShardExamples` asks for them."""
 
-    text_column: str
+    text_columns: tuple[str, ...]
+    """What they say one after another."""
     max_s: float
     """Longest clip: of a longer one the beginning would not be heard, though its words stand in the text."""
 
     def __call__(self, row: Mapping[str, Any], _: np.random.Generator) -> AlignmentExample | RowFault:
         """Return an example, or `empty_transcript`, `unreadable_audio` or `too_long_to_align`."""
-        text = " ".join((row[self.text_column] or "").split())
+        text = " ".join(" ".join(row[name] or "" for name in self.text_columns).split())
         if not text:
             return RowFault("empty_transcript", "the row has no text")
         try:
@@ -103,7 +104,8 @@ class AlignmentRows:
 
 def open_alignment_rows(
     builds: Sequence[str],
-    transcripts: Sequence[TranscribedSource],
+    transcripts: Sequence[TranscribedSource] = (),
+    tpi_builds: Sequence[str] = (),
     *,
     max_s: float,
     seed: int,
@@ -114,7 +116,7 @@ def open_alignment_rows(
 
     Raises:
         ConfigError: there is no clip with a text to train on.
-        BuildError: one is no finished SID build, or a shard is not as its manifest says.
+        BuildError: one is no finished build of its kind, or a shard is not as its manifest says.
         InputError: Parquet is missing or lacks a column.
         StorageError: a shard cannot be read.
     """
@@ -125,22 +127,24 @@ def open_alignment_rows(
         )
         for one in transcripts
     ]
-    found: list[tuple[RowIndex, str]] = []
+    found: list[tuple[RowIndex, tuple[str, ...]]] = []
     if builds:
-        found.append((index_sid_builds(builds), "text"))
+        found.append((index_sid_builds(builds), ("text",)))
+    if tpi_builds:
+        found.append((index_tpi_builds(tpi_builds), ("primary_text", "third_party_text")))
     if dyadic:
-        found.append((index_dyadic(dyadic, index_sid_builds(())), "request"))
+        found.append((index_dyadic(dyadic, join_indexes(())), ("request",)))
     train: list[ShardExamples] = []
     held: list[ShardExamples] = []
-    for index, column in found:
+    for index, columns in found:
         with_text = index.rows["text_chars"].to_numpy() > 0
         is_held = split_held_out(index.rows["query_id"], seed, held_out)
         for chosen, sources in ((with_text & ~is_held, train), (with_text & is_held, held)):
             sources.append(
                 ShardExamples(
                     index,
-                    MakeAlignment(column, max_s),
-                    ("audio", column),
+                    MakeAlignment(columns, max_s),
+                    ("audio", *columns),
                     rate=None,
                     seed=seed,
                     draws=draw_once(np.flatnonzero(chosen)),

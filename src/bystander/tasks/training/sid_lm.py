@@ -180,6 +180,7 @@ class SidLmTrainer:
         return open_alignment_rows(
             config.data if model_config.align_on_builds else (),
             model_config.transcripts,
+            model_config.tpi_builds,
             max_s=model_config.max_context_s,
             seed=config.seed,
             held_out=config.held_out.share,
