@@ -132,7 +132,7 @@ def test_the_tuned_model_is_evaluated_by_the_name_of_its_run(places: Path, store
         configure_evaluation(places / "bench", tmp_path, systems=systems, allow_missing=True, workers=1)
     )
     answers = [
-        dict(zip(table["id"].to_pylist(), table["reply"].to_pylist(), strict=True))
+        dict(zip(table["id"].to_pylist(), table["answer"].to_pylist(), strict=True))
         for table in (pq.read_table(evaluated.folder / "answers" / f"{system}.parquet") for system in systems)
     ]
     assert answers[0].keys() == answers[1].keys()
