@@ -22,22 +22,30 @@ from bystander.flows.check_evaluate_tpi import check_evaluate_tpi
 from bystander.flows.check_evaluate_voicebench import check_evaluate_voicebench
 from bystander.flows.check_sid import check_sid_build
 from bystander.flows.check_tpi_train import check_tpi_build
-from bystander.flows.deployed_run import name_run, run_deployed_build, run_deployed_evaluation
+from bystander.flows.check_train_sid import check_train_sid
+from bystander.flows.check_train_tpi import check_train_tpi
+from bystander.flows.deployed_run import name_run, run_deployed_build, run_deployed_evaluation, run_deployed_training
 from bystander.flows.evaluate_sid import run_evaluate_sid
 from bystander.flows.evaluate_tpi import run_evaluate_tpi
 from bystander.flows.evaluate_voicebench import run_evaluate_voicebench
 from bystander.flows.pack_targets import fit_to_pack
+from bystander.flows.train_sid import run_train_sid
+from bystander.flows.train_tpi import run_train_tpi
 from bystander.schemas.config import OnTopOf, TpiConfig, TpiTrainConfig, resize
 from bystander.schemas.deployed_builds import SidBenchRun, SidTrainRun, TpiBenchRun, TpiRun, TpiTrainRun
 from bystander.schemas.deployed_evaluations import EvaluateSidRun, EvaluateTpiRun, EvaluateVoiceBenchRun
+from bystander.schemas.deployed_training import TrainSidRun, TrainTpiRun
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
 from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
+from bystander.schemas.train_sid_config import TrainSidConfig
+from bystander.schemas.train_tpi_config import TrainTpiConfig
 from bystander.storage.filesystem import open_store
-from bystander.storage.pinned_builds import pin_bench, pin_builds
+from bystander.storage.pinned_builds import pin_bench, pin_builds, pin_training
 from bystander.storage.releases import LATEST, read_latest
 
 _Tpi = TypeVar("_Tpi", bound=TpiConfig)
 _Evaluation = TypeVar("_Evaluation", EvaluateTpiConfig, EvaluateSidConfig)
+_Training = TypeVar("_Training", TrainTpiConfig, TrainSidConfig)
 
 
 @flow(name="build-tpi-train", flow_run_name=name_run, validate_parameters=False)
@@ -112,6 +120,26 @@ def deploy_evaluate_voicebench(evaluation: EvaluateVoiceBenchRun) -> State[Any]:
     )
 
 
+@flow(name="train-tpi", flow_run_name=name_run, validate_parameters=False)
+def deploy_train_tpi(training: TrainTpiRun) -> State[Any]:
+    """Fine-tune a speech-language model on TPI rows.
+
+    Args:
+        training: What is trained on what, and where it lies afterwards.
+    """
+    return run_deployed_training(TrainTpiRun, training, check_train_tpi, run_train_tpi, _pin_data)
+
+
+@flow(name="train-sid", flow_run_name=name_run, validate_parameters=False)
+def deploy_train_sid(training: TrainSidRun) -> State[Any]:
+    """Train a detector of interruptions on SID rows.
+
+    Args:
+        training: What is trained on what, and where it lies afterwards.
+    """
+    return run_deployed_training(TrainSidRun, training, check_train_sid, run_train_sid, _pin_data)
+
+
 def _finish_train(build: TpiTrainRun, config: TpiTrainConfig) -> TpiTrainConfig:
     """Return the configuration as `_finish` does, on top of the latest release if the form says so and there is one."""
     if build.grow and read_latest(open_store(config.store), config.dataset) is not None:
@@ -130,3 +158,8 @@ def _finish(build: TpiRun, config: _Tpi) -> _Tpi:
 def _pin(_: Any, config: _Evaluation) -> _Evaluation:
     """Return the configuration with a release as its bench, in the place of `latest`."""
     return pin_bench(config)
+
+
+def _pin_data(_: Any, config: _Training) -> _Training:
+    """Return the configuration with releases as its data, in the place of `latest`."""
+    return pin_training(config)

@@ -26,12 +26,14 @@ from bystander.flows.release import ReleaseOutcome, release_build
 from bystander.flows.release_date import find_release_date
 from bystander.flows.run_outcome import RunOutcome, announce_release, show_outcome
 from bystander.flows.run_retries import allow_retries, forgo_retries
+from bystander.flows.training_run import TrainingOutcome
 from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.deployed_builds import DeployedBuild
 from bystander.schemas.deployed_run import DeployedRun, parse_run
 from bystander.schemas.errors import BuildError, BystanderError, ShortBuildError, StoreUnavailableError
 from bystander.schemas.evaluation_settings import EvaluationSettings
 from bystander.schemas.hub_address import HUB
+from bystander.schemas.training_config import TRAINED, TrainingConfig
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.evaluation_manifest import EVALUATIONS
 from bystander.storage.filesystem import Store, open_store
@@ -101,6 +103,34 @@ def run_deployed_evaluation(
             summary=outcome.summary,
             is_new=_read_manifest(folder) != before,
         )
+
+    return _run(kind, given, work)
+
+
+def run_deployed_training(
+    kind: type[_Run],
+    given: Any,
+    check: Callable[[Any], None],
+    run: Callable[[Any], TrainingOutcome],
+    finish: Callable[[Any, Any], Any] = lambda _, config: config,
+) -> State[Any]:
+    """Make the training that parameters stand for; a retry goes on from its last checkpoint.
+
+    The arguments are those of `run_deployed_build`. Trainings of one name in one store take turns.
+    """
+
+    def work(settings: Any) -> RunOutcome:
+        config: TrainingConfig = finish(settings, settings.load(_list_site_files()))
+        check(config)
+        with dataset_turn(config.store, f"{TRAINED}-{config.training_name}"):
+            outcome = run(config)
+            return RunOutcome(
+                kind="training",
+                name=config.training_name,
+                location=outcome.location,
+                summary=outcome.summary,
+                is_new=outcome.is_new,
+            )
 
     return _run(kind, given, work)
 

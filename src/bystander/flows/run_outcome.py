@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 class RunOutcome:
     """What came of a run, whatever it made."""
 
-    kind: Literal["build", "evaluation"]
+    kind: Literal["build", "evaluation", "training"]
     name: str
-    """The dataset, or the name of the evaluation."""
+    """The dataset, or the name of the evaluation or training."""
     location: str
     summary: tuple[str, ...]
     is_new: bool
@@ -56,7 +56,7 @@ def show_outcome(outcome: RunOutcome) -> None:
         facts["Latest release"] = f"`{outcome.latest}`"
     table = "".join(f"| {name} | {value} |\n" for name, value in facts.items())
     lines = "\n".join(f"- {line}" for line in outcome.summary)
-    what = "Dataset" if outcome.kind == "build" else "Evaluation"
+    what = "Dataset" if outcome.kind == "build" else outcome.kind.capitalize()
     markdown = f"| {what} | **{outcome.name}** |\n|---|---|\n{table}\n### Summary\n\n{lines}\n"
     key = re.sub(r"[^a-z0-9-]+", "-", f"{outcome.name}-outcome".lower())
     try:

@@ -8,6 +8,7 @@ from bystander.flows.training_run import TrainingDesk, TrainingOutcome, run_trai
 from bystander.schemas.train_tpi_config import SpeechLmConfig, TrainTpiConfig
 from bystander.schemas.trained_speech_lm import WEIGHTS_FOLDER
 from bystander.schemas.training_data import LeftOutRow
+from bystander.schemas.training_report import ReportSections
 from bystander.storage.filesystem import open_store
 from bystander.storage.training_manifest import BaseModelInfo, locate_work_folder
 from bystander.tasks.training.contract import FitJob
@@ -60,7 +61,8 @@ def train_speech_lm(config: TrainTpiConfig, settings: SpeechLmConfig) -> Trainin
             (desk.output / LEFT_OUT_FILE).write_text("\n".join(lines) + "\n", "utf-8")
         trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         figures = {"trained_weights": trained, "rows_left_out": dict(_count_reasons(unusable))}
-        return Trained(desk.output, (phase,), figures, _tell_left_out(unusable), _tell_usage(settings))
+        sections = ReportSections(left_out=dict(_count_reasons(unusable)))
+        return Trained(desk.output, (phase,), figures, _tell_left_out(unusable), _tell_usage(settings), sections)
 
     return run_training(config, "tpi", settings.architecture, TrainingInputs(rows.record, base), train)
 

@@ -35,6 +35,8 @@ class PlotDot:
     name: str
     series: int
     estimate: Estimate
+    singles: Sequence[float] = ()
+    """What the mean is taken over, where each is to be seen, as the figures of single seeds are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +98,20 @@ def _draw_dot(dot: PlotDot, scale: PlotScale) -> Markup:
         shapes += Markup('<span class="range {}" style="left:{:.2f}%;width:{:.2f}%"></span>').format(
             name_mark(dot.series), start, end - start
         )
+    for single in dot.singles:
+        shapes += Markup('<span class="single {}" style="left:{:.2f}%"></span>').format(
+            name_mark(dot.series), _place(single, scale)
+        )
+    if dot.singles:
+        text += f"; singly {', '.join(show_figure(single) for single in sorted(dot.singles))}"
     if mean is not None:
         shapes += Markup('<span class="mark {}" style="left:{:.2f}%"></span>').format(
             name_mark(dot.series), _place(mean, scale)
         )
     return Markup(
-        '<div class="lane-of-dot" role="img" aria-label="{text}" title="{text}"><div class="track">{shapes}</div>'
+        '<div class="lane-of-dot{tall}" role="img" aria-label="{text}" title="{text}"><div class="track">{shapes}</div>'
         '<span class="value">{figure}</span></div>'
-    ).format(text=text, shapes=shapes, figure=show_figure(mean))
+    ).format(tall=" tall" if dot.singles else "", text=text, shapes=shapes, figure=show_figure(mean))
 
 
 def _place(value: float, scale: PlotScale) -> float:

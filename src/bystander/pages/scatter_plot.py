@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from markupsafe import Markup
 
@@ -17,8 +19,11 @@ _GROUPS = (
 )
 
 
-def draw_projection(projection: Projection) -> Markup:
-    """Return the picture as a `figure` with a legend. Both axes have the same scale; they have no unit."""
+def draw_projection(projection: Projection, with_legend: bool = True) -> Markup:
+    """Return the picture as a `figure`. Both axes have the same scale; they have no unit.
+
+    Without a legend of its own, several pictures share that of `show_groups`.
+    """
     points = np.column_stack([np.asarray(projection.x, float), np.asarray(projection.y, float)]).reshape(-1, 2)
     groups = np.asarray(projection.groups, dtype=str)
     low, high = (points.min(axis=0), points.max(axis=0)) if len(points) else (np.zeros(2), np.zeros(2))
@@ -33,21 +38,35 @@ def draw_projection(projection: Projection) -> Markup:
         for key, _, shape in present
     )
     counts = [f"{name} {int((groups == key).sum()):,}" for key, name, _ in present]
-    keys = Markup("").join(
-        Markup('<li><svg viewBox="0 0 14 14" aria-hidden="true">{}</svg>{}</li>').format(_draw_key(key, shape), count)
-        for (key, _, shape), count in zip(present, counts, strict=True)
-    )
+    keys = [(key, shape, count) for (key, _, shape), count in zip(present, counts, strict=True)]
     return Markup(
         '<figure class="chart"><figcaption>{system} <span class="stat">t-SNE, perplexity {perplexity:g}</span>'
         '</figcaption><svg class="scatter" viewBox="0 0 {side} {side}" role="img" aria-label="{label}">{paths}</svg>'
-        '<ul class="series">{keys}</ul></figure>'
+        "{legend}</figure>"
     ).format(
         system=projection.system,
         perplexity=round(projection.perplexity, 1),
         side=_SIDE,
         label=f"Embeddings of {projection.system} in two dimensions: {', '.join(counts) or 'no points'}",
         paths=paths,
-        keys=keys,
+        legend=_draw_legend(keys) if with_legend else "",
+    )
+
+
+def show_groups(projections: Sequence[Projection]) -> Markup:
+    """Return the legend of all groups that any of the pictures has."""
+    there = {group for projection in projections for group in projection.groups}
+    return _draw_legend([(key, shape, name) for key, name, shape in _GROUPS if key in there])
+
+
+def _draw_legend(keys: Sequence[tuple[str, str, str]]) -> Markup:
+    return Markup('<ul class="series">{}</ul>').format(
+        Markup("").join(
+            Markup('<li><svg viewBox="0 0 14 14" aria-hidden="true">{}</svg>{}</li>').format(
+                _draw_key(key, shape), text
+            )
+            for key, shape, text in keys
+        )
     )
 
 

@@ -124,10 +124,10 @@ def _choose_scale(metric: str, rows: Sequence[PlotRow]) -> PlotScale:
     if metric == "fir":
         return PlotScale(0, 1, higher_is_better=False)
     highest = max((dot.estimate.high or dot.estimate.mean or 0.0 for row in rows for dot in row.dots), default=0.0)
-    return PlotScale(0, _round_up(highest), higher_is_better=False)
+    return PlotScale(0, round_up(highest), higher_is_better=False)
 
 
-def _round_up(value: float) -> float:
+def round_up(value: float) -> float:
     """Return the least of 1, 2, 4, 6, 8 or 10 times a power of ten that is not below `value`: quarters read well."""
     if value <= 0:
         return 1.0

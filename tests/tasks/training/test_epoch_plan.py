@@ -83,6 +83,13 @@ def test_readers_that_take_turns_read_each_group_about_once_between_them(readers
     assert read < 1.15 * 400
 
 
+def test_of_big_groups_few_are_read_at_once() -> None:
+    lengths, groups = make_rows([2000] * 12)
+    plan = plan_epoch(lengths, groups, 4, 0, 0)
+    switches = np.flatnonzero(np.diff([groups[rows[0]] for rows in plan]))
+    assert len(switches) == 11  # one after another: each is in memory alone
+
+
 def test_no_rows_make_no_batch() -> None:
     assert plan_epoch(np.empty(0), np.empty(0, np.int64), 4, 0, 0) == []
     assert measure_padding(np.empty(0), []) == 0

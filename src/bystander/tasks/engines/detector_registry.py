@@ -13,6 +13,8 @@ from bystander.schemas.detector_configs import (
     FsmnVadConfig,
     KConsecutiveConfig,
     LexiconWordsConfig,
+    RecurrentDetectorConfig,
+    SidLmDetectorConfig,
     SileroVadConfig,
     SmartTurnConfig,
     TenVadConfig,
@@ -27,7 +29,9 @@ _ADAPTERS: dict[type[Any], tuple[str, str]] = {
     SileroVadConfig: ("silero_vad_detector", "SileroVadDetector"),
     TenVadConfig: ("ten_vad_detector", "TenVadDetector"),
     FsmnVadConfig: ("fsmn_vad_detector", "FsmnVadDetector"),
+    RecurrentDetectorConfig: ("recurrent_detector", "RecurrentDetector"),
     FakeDetectorConfig: ("fake_detector", "FakeDetector"),
+    SidLmDetectorConfig: ("sid_lm_detector", "SidLmDetector"),
 }
 """Module and class of each adapter that is made from its configuration and a `ResolveModel`."""
 
@@ -53,7 +57,8 @@ def open_detector(config: DetectorConfig, resolve_model: ResolveModel) -> Detect
 
 def computes_elsewhere(config: DetectorConfig) -> bool:
     """Whether a detector computes on threads of its own, so that the CPU time of the thread that asks says little."""
-    return isinstance(config.of if isinstance(config, KConsecutiveConfig) else config, LexiconWordsConfig)
+    inner = config.of if isinstance(config, KConsecutiveConfig) else config
+    return isinstance(inner, LexiconWordsConfig | SidLmDetectorConfig)
 
 
 def _find_adapter(module: str, name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from bystander.schemas.engines import RowFault, Voice
-from bystander.schemas.identity import make_rng
+from bystander.schemas.identity import make_id, make_rng
 from bystander.schemas.sid import BEGINNING, MIDDLE, RECORDING, SCRIPTED, UNINTERRUPTED
 from bystander.schemas.sid_params import SpeakConversations
 from bystander.schemas.stages import Stage, StageContext, StageOutput, split_rows
@@ -77,7 +77,14 @@ def _plan_lines(
     assistant, user = (speaking[i] for i in rng.permutation(len(speaking))[:2])
     again = rng.random() < params.second_backchannel_share
     common = {"row": index, "recording_id": row["recording_id"], "language": row["language"]}
-    lines = [Line(**common, part="assistant", voice=assistant, text=row["assistant_text"], recognised=True)]
+    take = row["recording_id"]
+    if params.assistant_takes is not None:
+        number = int(rng.integers(params.assistant_takes))
+        take = make_id("take", row["language"], row["assistant_text"], number)
+        order = make_rng(context.build_seed, take, NAME, "voices").permutation(len(speaking))
+        assistant = next(speaking[i] for i in order if speaking[i] != user)
+    spoken = {**common, "recording_id": take}
+    lines = [Line(**spoken, part="assistant", voice=assistant, text=row["assistant_text"], recognised=True)]
     backchannel, substance = row["backchannel"].strip(), row["substance"].strip()
     if backchannel and substance and row["gap_s"] is None:
         text = join_turn(row)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from bystander.schemas.identity import make_rng
 
 LANES = 4
-"""Pools that are open at once. It is fixed, so that the order does not hang on how many read."""
+"""Pools that are open at once, at most. It is fixed, so that the order does not hang on how many read."""
 POOL_ROWS = 400
 """A pool has about so many rows, or `POOL_BATCHES` micro-batches if that is more."""
 POOL_BATCHES = 32
@@ -54,8 +54,11 @@ def plan_epoch(
     if not len(lengths):
         return []
     sizes = np.asarray(lengths, float) if bucketed else rng.random(len(lengths))
-    pools = _make_pools(np.asarray(groups), max(POOL_ROWS, POOL_BATCHES * micro_batch_size), rng)
+    least = max(POOL_ROWS, POOL_BATCHES * micro_batch_size)
+    pools = _make_pools(np.asarray(groups), least, rng)
     lanes = min(LANES, len(pools))
+    while lanes > 1 and lanes * len(lengths) / len(pools) > 1.5 * LANES * least:
+        lanes //= 2  # a single group is a big pool: fewer are open at once, so that they stay in memory
     waiting: list[deque[Numbers]] = [deque() for _ in range(lanes)]
     carried = [np.empty(0, np.int64) for _ in range(lanes)]
     batches: list[Numbers] = []

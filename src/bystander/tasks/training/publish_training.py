@@ -1,4 +1,4 @@
-"""Publishes a training run: its files, histories and card, the manifest last."""
+"""Publishes a training run: its files, histories, card and page, the manifest last."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from bystander.pages.training_report import render_training_report
 from bystander.schemas.training_config import TrainingConfig
-from bystander.storage.build_manifest import MANIFEST_NAME, get_code_version, list_package_versions
+from bystander.storage.build_manifest import MANIFEST_NAME, REPORT_NAME, get_code_version, list_package_versions
 from bystander.storage.card_parts import CARD_NAME
 from bystander.storage.filesystem import Store
 from bystander.storage.training_card import render_training_card
@@ -21,11 +22,12 @@ from bystander.storage.training_manifest import (
     digest_training,
     write_training_manifest,
 )
+from bystander.tasks.training.report_training import describe_training
 from bystander.tasks.training.trained import Trained, TrainedPhase, TrainingInputs
 from bystander.tasks.training.training_history import format_history
 
 _CHUNK_BYTES = 1 << 20
-_OWN_NAMES = frozenset({CARD_NAME, MANIFEST_NAME})
+_OWN_NAMES = frozenset({CARD_NAME, MANIFEST_NAME, REPORT_NAME})
 
 
 def publish_training(
@@ -61,7 +63,8 @@ def publish_training(
         packages=list_package_versions(PACKAGES),
     )
     card = _write(folder, CARD_NAME, render_training_card(manifest, run.usage).encode())
-    manifest = manifest.model_copy(update={"files": (*files, card)})
+    report = _write(folder, REPORT_NAME, render_training_report(describe_training(manifest, run)).encode())
+    manifest = manifest.model_copy(update={"files": (*files, card, report)})
     write_training_manifest(folder, manifest)
     return manifest
 

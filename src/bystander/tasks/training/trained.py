@@ -9,6 +9,7 @@ from typing import Any
 
 from bystander.schemas.training_config import Optimisation
 from bystander.schemas.training_data import DataRecord
+from bystander.schemas.training_report import ReportSections
 from bystander.storage.training_manifest import BaseModelInfo
 from bystander.tasks.training.contract import FitOutcome
 
@@ -37,8 +38,8 @@ class TrainedPhase:
 class Trained:
     """A trained model.
 
-    All files below `folder` are published under their paths there. `README.md` and `manifest.json` are written over
-    them, and `history/<phase>.jsonl` beside them.
+    All files below `folder` are published under their paths there. `README.md`, `report.html` and `manifest.json` are
+    written over them, and `history/<phase>.jsonl` beside them.
     """
 
     folder: Path
@@ -49,3 +50,5 @@ class Trained:
     """Sentences for a person, on what the model can and cannot."""
     usage: str = ""
     """Markdown of the card: how it is loaded and evaluated."""
+    sections: ReportSections = field(default_factory=ReportSections)
+    """What its page shows besides data and curves."""

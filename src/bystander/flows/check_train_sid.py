@@ -1,0 +1,46 @@
+"""Finds the mistakes in the settings of a detector's training that need no work to be found."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from bystander.flows.check_tpi_train import check_store
+from bystander.schemas.errors import ConfigError, EngineSetupError
+from bystander.schemas.sid_lm_config import SidLmConfig
+from bystander.schemas.train_sid_config import TrainSidConfig
+from bystander.storage.filesystem import open_store
+from bystander.storage.sid_manifest import read_sid_manifest
+from bystander.tasks.engines.pretrained_files import PretrainedFiles
+
+_PACKAGES = ("torch", "transformers", "accelerate")
+
+
+def check_train_sid(config: TrainSidConfig) -> None:
+    """Raise what would stop the training later: packages, builds, folders of models, the store.
+
+    Raises:
+        UserError: names the first thing that is wrong.
+    """
+    if missing := [name for name in _PACKAGES if find_spec(name) is None]:
+        raise EngineSetupError(f"training needs {', '.join(missing)}; run: pip install 'bystander[train]'")
+    if not config.data:
+        raise ConfigError("data: name the folder of a finished build of SID rows, with --data")
+    for address in config.data:
+        read_sid_manifest(open_store(address))
+    if isinstance(config.model, SidLmConfig):
+        _check_models(config, config.model)
+    elif config.alignment is not None:
+        raise ConfigError(
+            f"alignment: is a stage of the architecture sid_lm; leave it null for {config.model.architecture}"
+        )
+    check_store(config.store)
+
+
+def _check_models(config: TrainSidConfig, model: SidLmConfig) -> None:
+    if config.alignment is not None and not model.align_on_builds and not model.transcripts:
+        raise ConfigError(
+            "model.transcripts: stage 1 has nothing to hear; name Parquet with transcripts, or leave "
+            "model.align_on_builds on, or set alignment to null"
+        )
+    for name in (model.encoder, model.language_model):
+        PretrainedFiles(name)

@@ -1,0 +1,121 @@
+"""Training of the recurrent detector: a small causal network over log-mel features, heard afterwards without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bystander.schemas.detector_configs import RecurrentDetectorConfig
+from bystander.schemas.errors import ConfigError
+from bystander.schemas.identity import derive_seed
+from bystander.schemas.train_sid_config import RecurrentConfig, TrainSidConfig
+from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE
+from bystander.tasks.engines.recurrent_detector import RecurrentDetector
+from bystander.tasks.training.contract import FitJob
+from bystander.tasks.training.open_rows import TrainingRows, open_sid_rows
+from bystander.tasks.training.pick_threshold import PickedThreshold, measure_clip, pick_threshold
+from bystander.tasks.training.recurrent_examples import (
+    RECURRENT_COLUMNS,
+    MakeSpokenClip,
+    RecurrentExamples,
+    collate_examples,
+)
+from bystander.tasks.training.sid_rows import read_held_out, write_json
+from bystander.tasks.training.sid_sections import describe_sections
+from bystander.tasks.training.sid_trainers import MODEL_FOLDER, SidDesk, describe_usage
+from bystander.tasks.training.trained import Trained, TrainedPhase, TrainingInputs
+
+DETECTION = "detection"
+_CROP_NOTE = "This trainer draws none: every step of a clip is one, weighted by the density with which crops end there."
+
+
+class RecurrentTrainer:
+    """Trains a `recurrent` detector in one stage; its threshold is the one with the least APT on the held-out rows."""
+
+    def __init__(self, config: TrainSidConfig) -> None:
+        """Open the rows.
+
+        Raises:
+            ConfigError: there is no row to train on.
+            BuildError: one is no finished build of SID rows, or a shard is not as its manifest says.
+            StorageError: a shard cannot be read.
+        """
+        if not isinstance(config.model, RecurrentConfig):
+            raise ConfigError(f"model.architecture: {config.model.architecture} is trained elsewhere than recurrent")
+        self._config = config
+        self._model_config = config.model
+        self._inputs = TrainingInputs(self._open(None).record)
+
+    @property
+    def inputs(self) -> TrainingInputs:
+        """The rows of the builds; its weights begin at random."""
+        return self._inputs
+
+    def train(self, desk: SidDesk) -> Trained:
+        """Train, and write the detector into `model` of the output, its threshold's curve beside.
+
+        Raises:
+            EngineSetupError: torch is missing.
+            BuildError: the loss is not finite any more, or the checkpoints come from other data.
+            StorageError: a shard cannot be read, or a checkpoint cannot be written.
+        """
+        import torch
+
+        from bystander.tasks.training.recurrent_export import save_recurrent
+        from bystander.tasks.training.recurrent_model import RecurrentNetwork
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(self._config.seed, DETECTION, "weights"))
+            network = RecurrentNetwork(self._model_config)
+        phase = self._run(desk, network)
+        folder = desk.output / MODEL_FOLDER
+        save_recurrent(network, self._config, 0.5, folder)
+        picked = self._choose_threshold(desk, folder)
+        parameters = sum(weight.numel() for weight in network.parameters())
+        figures: dict[str, Any] = {"parameters": parameters}
+        notes = ["It runs on onnxruntime without torch, in the same time for each second of a clip."]
+        if picked is None:
+            notes.append("No clip was held out, so the threshold was not chosen: it is 0.5.")
+        else:
+            save_recurrent(network, self._config, picked.threshold, folder)
+            write_json(desk.output / "threshold.json", picked.describe(self._config.k))
+            figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
+            figures["held_out_false_interruptions"] = picked.false_interruptions
+        sections = describe_sections(self._config, picked, desk.work, _CROP_NOTE)
+        return Trained(desk.output, (phase,), figures, tuple(notes), describe_usage(self._config), sections)
+
+    def _run(self, desk: SidDesk, network: Any) -> TrainedPhase:
+        rows = self._open(desk.work / "left_out.jsonl")
+        held_out = rows.held_out
+        return desk.fit(
+            FitJob(
+                config=self._config,
+                model=network,
+                train=RecurrentExamples(rows.train, self._config, varies=True),
+                held_out=None if held_out is None else RecurrentExamples(held_out, self._config, varies=False),
+                collate=collate_examples,
+                folder=desk.work,
+                phase=DETECTION,
+            )
+        )
+
+    def _open(self, left_out_file: Path | None) -> TrainingRows:
+        config = self._config
+        return open_sid_rows(
+            config.data,
+            MakeSpokenClip(config.crops.shift_words),
+            RECURRENT_COLUMNS,
+            rate=SAMPLING_RATE,
+            seed=config.seed,
+            held_out=config.held_out.share,
+            left_out_file=left_out_file,
+        )
+
+    def _choose_threshold(self, desk: SidDesk, folder: Path) -> PickedThreshold | None:
+        desk.on_phase("choosing the threshold on held-out clips")
+        detector = RecurrentDetector(RecurrentDetectorConfig(model=str(folder)), Path)
+        try:
+            measured = [measure_clip(row, detector) for row in read_held_out(self._config)]
+        finally:
+            detector.close()
+        return pick_threshold(measured, self._config.k) if measured else None

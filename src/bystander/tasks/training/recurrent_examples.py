@@ -1,0 +1,189 @@
+"""What the small recurrent network is trained on: all crops of a clip at once.
+
+The network is causal: what it says at a step is its answer to the crop that ends there. So no crops are drawn: every
+step is a crop, weighted by the density with which crops end there (`crops.end_density`). The loss is then the expected
+loss over drawn crops, without the chance in drawing them, for the price of one pass over the clip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bystander.schemas.engines import Samples
+from bystander.schemas.identity import make_rng
+from bystander.schemas.train_sid_config import Augmentation, CropSettings, RecurrentConfig, TrainSidConfig
+from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE, STEP_FRAMES, STEP_S, Features, measure_log_mel
+from bystander.tasks.training.clip_augmentation import augment_clip
+from bystander.tasks.training.contract import ExampleSource
+from bystander.tasks.training.crops import end_density, label_ends, shift_break
+
+RECURRENT_COLUMNS = ("language", "words", "break_word_index")
+"""Columns of SID_FINAL that a clip is made of, besides its sound."""
+_STAGE = "vary_clip"
+_BEFORE_S = 0.03
+"""Kept of a clip before its first word, where another is put before it."""
+
+Steps = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenClip:
+    """A row's sound, and what its label hangs on; times are in seconds from its start."""
+
+    id: str
+    samples: Samples
+    """Shape (n,), float32 in [-1, 1], 16 kHz."""
+    language: str | None
+    speech_s: tuple[float, float] | None
+    """From the start of its first word to the end of its last; None where nobody speaks."""
+    break_s: float | None
+    """The label's break, shifted; None where none breaks."""
+
+    @property
+    def is_backchannel(self) -> bool:
+        return self.speech_s is not None and self.break_s is None
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentExample:
+    """One clip: arrays over its steps of 40 ms."""
+
+    steps: Features
+    """Shape (steps, STEP_FRAMES, bands)."""
+    targets: Steps
+    """Shape (steps,): 1 where a crop that ends here ends after the label's break."""
+    weights: Steps
+    """Shape (steps,): the share of a clip's crops that end within this step; they sum to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class MakeSpokenClip:
+    """From rows to clips, as `ShardExamples` asks for them; it is pickled into the processes that read ahead."""
+
+    shift_words: int
+
+    def __call__(self, row: Mapping[str, Any], _: np.random.Generator) -> SpokenClip:
+        """Return a row's clip. Columns read: id, samples (float32, 16 kHz), and `RECURRENT_COLUMNS`."""
+        starts, ends = ([word[name] for word in row["words"]] for name in ("start_s", "end_s"))
+        return SpokenClip(
+            id=row["id"],
+            samples=row["samples"],
+            language=row["language"],
+            speech_s=(float(starts[0]), float(ends[-1])) if starts else None,
+            break_s=shift_break(starts, ends, row["break_word_index"], self.shift_words),
+        )
+
+
+class RecurrentExamples:
+    """An `ExampleSource` over one of `SpokenClip`s: joins, varies and weighs them. It can be pickled."""
+
+    def __init__(self, clips: ExampleSource, config: TrainSidConfig, *, varies: bool) -> None:
+        """Take the clips' source; what `varies` not is heard as it is, as what is held out should be."""
+        model = config.model
+        assert isinstance(model, RecurrentConfig)
+        self._clips = clips
+        self._seed = config.seed
+        self._crops = config.crops
+        self._bands = model.mel_bands
+        self._augmentation = model.augmentation if varies else None
+
+    def __len__(self) -> int:
+        return len(self._clips)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.float64]:
+        """Shape (examples,): seconds, before anything is varied."""
+        return self._clips.lengths
+
+    @property
+    def groups(self) -> npt.NDArray[np.int64]:
+        return self._clips.groups
+
+    @property
+    def digest(self) -> str | None:
+        """Tells sources apart, where the clips' does."""
+        return getattr(self._clips, "digest", None)
+
+    def read(self, numbers: Sequence[int], epoch: int) -> list[RecurrentExample]:
+        """Return examples; what is random hangs on (seed, row id, epoch) alone.
+
+        Raises:
+            CorruptPartError: a shard is damaged.
+            StorageError: a shard cannot be read.
+        """
+        clips: list[SpokenClip] = self._clips.read(numbers, epoch)
+        return [self._make(clip, number, epoch) for clip, number in zip(clips, numbers, strict=True)]
+
+    def _make(self, clip: SpokenClip, number: int, epoch: int) -> RecurrentExample:
+        settings = self._augmentation
+        if settings is None:
+            return weigh_crops(measure_log_mel(clip.samples, self._bands), clip.break_s, self._crops)
+        rng = make_rng(self._seed, clip.id, _STAGE, epoch)
+        clip = self._join(clip, number, epoch, settings, rng)
+        samples, break_s = augment_clip(clip.samples, SAMPLING_RATE, clip.break_s, settings, rng)
+        return weigh_crops(measure_log_mel(samples, self._bands), break_s, self._crops)
+
+    def _join(
+        self, clip: SpokenClip, number: int, epoch: int, settings: Augmentation, rng: np.random.Generator
+    ) -> SpokenClip:
+        """Return a clip after a backchannel of another, if so drawn and if the one that is drawn is one."""
+        near = np.flatnonzero(self.groups == self.groups[number])  # read already, or read together
+        joins, other = rng.random() < settings.joined_share, int(near[rng.integers(len(near))])
+        gap_s = float(rng.uniform(*settings.joined_gap_s))
+        if not joins or clip.speech_s is None:
+            return clip
+        before: SpokenClip = self._clips.read([other], epoch)[0]
+        if not before.is_backchannel or before.language != clip.language:
+            return clip
+        return join_clips(before, clip, gap_s)
+
+
+def join_clips(before: SpokenClip, clip: SpokenClip, gap_s: float) -> SpokenClip:
+    """Return two clips as one turn: the first up to its last word, a pause of `gap_s`, the second from its first word.
+
+    Both must have speech. Levels are as they were: who acknowledges is often quieter.
+    """
+    assert before.speech_s is not None
+    assert clip.speech_s is not None
+    from_s = max(0.0, clip.speech_s[0] - _BEFORE_S)
+    until_s = before.speech_s[1] + max(0.0, gap_s - (clip.speech_s[0] - from_s))
+    first = before.samples[: round(until_s * SAMPLING_RATE)]
+    # What a short clip lacks of the pause is quiet.
+    pause = np.zeros(round(until_s * SAMPLING_RATE) - len(first), np.float32)
+    samples = np.concatenate([first, pause, clip.samples[round(from_s * SAMPLING_RATE) :]])
+    later_s = until_s - from_s
+    return replace(
+        clip,
+        samples=samples,
+        speech_s=(before.speech_s[0], clip.speech_s[1] + later_s),
+        break_s=None if clip.break_s is None else clip.break_s + later_s,
+    )
+
+
+def weigh_crops(steps: Features, break_s: float | None, crops: CropSettings) -> RecurrentExample:
+    """Return the example of a clip's features: each step's label, and its share of the crops."""
+    ends_s = (np.arange(len(steps)) + 1) * STEP_S
+    density = end_density(ends_s - STEP_S / 2, max(len(steps), 1) * STEP_S, break_s, crops)
+    weights = density / max(float(density.sum()), 1e-9)
+    return RecurrentExample(steps, label_ends(ends_s, break_s).astype(np.float32), weights.astype(np.float32))
+
+
+def collate_examples(examples: Sequence[RecurrentExample]) -> dict[str, Any]:
+    """Return the tensors of a batch, filled up at the end to its longest clip; what was filled up weighs nothing."""
+    import torch
+
+    longest = max(len(example.steps) for example in examples)
+    bands = examples[0].steps.shape[2]
+    steps = np.zeros((len(examples), longest, STEP_FRAMES, bands), np.float32)
+    targets, weights = (np.zeros((len(examples), longest), np.float32) for _ in range(2))
+    for at, example in enumerate(examples):
+        steps[at, : len(example.steps)] = example.steps
+        targets[at, : len(example.steps)] = example.targets
+        weights[at, : len(example.steps)] = example.weights
+    arrays = {"steps": steps, "targets": targets, "weights": weights}
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

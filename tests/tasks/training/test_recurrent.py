@@ -1,0 +1,240 @@
+"""The recurrent detector: what it hears, that it hears no future, and that what is exported is what was trained."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bystander.schemas.detector_configs import RecurrentDetectorConfig
+from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.identity import make_rng
+from bystander.schemas.train_sid_config import Augmentation, CropSettings, RecurrentConfig, TrainSidConfig
+from bystander.tasks.engines.detector_registry import open_detector
+from bystander.tasks.engines.log_mel_steps import (
+    SAMPLING_RATE,
+    STEP_S,
+    STEP_SAMPLES,
+    LogMelSteps,
+    make_mel_filters,
+    measure_log_mel,
+)
+from bystander.tasks.engines.recurrent_detector import RecurrentDetector
+from bystander.tasks.training.clip_augmentation import augment_clip
+from bystander.tasks.training.crops import draw_ends, label_ends
+from bystander.tasks.training.recurrent_examples import (
+    MakeSpokenClip,
+    RecurrentExamples,
+    SpokenClip,
+    collate_examples,
+    join_clips,
+    weigh_crops,
+)
+from bystander.tasks.training.recurrent_export import save_recurrent
+from bystander.tasks.training.recurrent_model import RecurrentNetwork, score_steps
+
+BANDS = 16
+MODEL = RecurrentConfig(mel_bands=BANDS, hidden=12, layers=2, dropout=0.0)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def make_noise(seconds: float, seed: int = 0, level: float = 0.1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (level * rng.standard_normal(round(seconds * SAMPLING_RATE))).astype(np.float32)
+
+
+def make_tone(hertz: float, seconds: float, level: float = 0.1) -> np.ndarray:
+    times = np.arange(round(seconds * SAMPLING_RATE)) / SAMPLING_RATE
+    return (level * np.sin(2 * np.pi * hertz * times)).astype(np.float32)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 4000), min_size=1, max_size=12), st.integers(0, 5))
+def test_features_of_pieces_are_those_of_the_whole(sizes: list[int], seed: int) -> None:
+    samples = make_noise(1.1, seed) * np.linspace(0, 1, round(1.1 * SAMPLING_RATE), dtype=np.float32)
+    stream, heard, at = LogMelSteps(BANDS), [], 0
+    for size in [*sizes, len(samples)]:
+        heard.append(stream.accept(samples[at : at + size]))
+        at += size
+    np.testing.assert_array_equal(np.concatenate(heard), measure_log_mel(samples, BANDS))
+
+
+def test_features_know_no_future() -> None:
+    samples = make_noise(1.0)
+    changed = np.concatenate([samples[: 10 * STEP_SAMPLES], 5 * make_noise(0.6, 1)])
+    np.testing.assert_array_equal(measure_log_mel(samples, BANDS)[:10], measure_log_mel(changed, BANDS)[:10])
+
+
+def test_features_find_the_band_of_a_tone_at_any_level() -> None:
+    samples = make_tone(1000, 1.0, 0.5) + make_noise(1.0, level=0.02)
+    quiet, loud = (measure_log_mel(samples * np.float32(gain), BANDS) for gain in (0.05, 1.0))
+    np.testing.assert_allclose(quiet[5:], loud[5:], atol=1e-3)
+    centre = int(make_mel_filters(BANDS)[round(1000 / SAMPLING_RATE * 512)].argmax())
+    assert set(loud[5:].argmax(axis=2).ravel().tolist()) == {centre}
+    assert loud.max() == pytest.approx(1.0)
+
+
+def test_what_is_quieter_than_any_room_stays_low() -> None:
+    assert measure_log_mel(make_noise(1.0, level=1e-5), BANDS).max() < -0.5
+
+
+def test_network_knows_no_future(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = RecurrentNetwork(MODEL).eval()
+    steps = torch.from_numpy(measure_log_mel(make_noise(2.0), BANDS))
+    changed = steps.clone()
+    changed[30:] += 1
+    before, after = score_steps(network, steps), score_steps(network, changed)
+    torch.testing.assert_close(before[:30], after[:30], rtol=0, atol=0)
+    assert (before[30:] - after[30:]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_graph_says_what_torch_says_chunk_by_chunk(tmp_path: Path, layers: int) -> None:
+    model = MODEL.model_copy(update={"layers": layers, "context_steps": 2})
+    torch.manual_seed(1)
+    network = RecurrentNetwork(model)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.mul_(3)  # so that gates and states are far from their middle
+    save_recurrent(network, TrainSidConfig(model=model, chunk_s=0.08, k=2), 0.625, tmp_path / "run" / "model")
+    detector = open_detector(RecurrentDetectorConfig(model=str(tmp_path / "run")), Path)
+    assert isinstance(detector, RecurrentDetector)
+    assert (detector.threshold, detector.chunk_samples, detector.sampling_rate) == (0.625, 1280, 16000)
+    samples = make_noise(2.37, 3) * np.abs(make_tone(2, 2.37, 1.0))
+    expected = score_steps(network, torch.from_numpy(measure_log_mel(samples, BANDS))).numpy()
+    stream = detector.open_stream()
+    chunks = [samples[at : at + 1280] for at in range(0, len(samples), 1280)]
+    heard = [stream.measure(chunk) for chunk in chunks]
+    assert expected.std() > 0.02
+    whole = len(expected) // 2
+    np.testing.assert_allclose(heard[:whole], expected[1::2][:whole], atol=1e-4)
+    again = detector.open_stream()
+    np.testing.assert_allclose(np.concatenate([again.measure_steps(chunk) for chunk in chunks]), expected, atol=1e-4)
+
+
+def test_folder_without_a_detector_is_told(tmp_path: Path) -> None:
+    with pytest.raises(EngineSetupError, match="of a trained detector; name a folder"):
+        open_detector(RecurrentDetectorConfig(model=str(tmp_path)), Path)
+    (tmp_path / "config.json").write_text('{"architecture": "sid_lm"}')
+    with pytest.raises(EngineSetupError, match="none of a recurrent detector"):
+        open_detector(RecurrentDetectorConfig(model=str(tmp_path)), Path)
+
+
+def test_weights_are_the_expectation_over_drawn_crops() -> None:
+    crops = CropSettings(an_utterance=1000, near_share=0.5, near_width_s=0.2, min_s=0.04)
+    break_s = 1.2
+    example = weigh_crops(np.zeros((75, 4, BANDS), np.float32), break_s, crops)
+    assert example.weights.sum() == pytest.approx(1.0)
+    ends = np.concatenate([draw_ends(make_rng(0, "row", "draw", i), 75 * STEP_S, break_s, crops) for i in range(8)])
+    drawn, _ = np.histogram(ends, np.arange(76) * STEP_S)
+    for part in (slice(0, 20), slice(20, 30), slice(30, 40), slice(40, 75)):
+        assert example.weights[part].sum() == pytest.approx(drawn[part].sum() / len(ends), abs=0.02)
+    ends_s = (np.arange(75) + 1) * STEP_S
+    np.testing.assert_array_equal(example.targets, label_ends(ends_s, break_s))
+
+
+def make_row(row_id: str, break_s: float | None) -> dict[str, object]:
+    """Return a hum, and from its break on a higher one."""
+    samples = make_tone(200, 2.0) + make_noise(2.0, len(row_id), 0.003)
+    words = [{"word": "mm", "start_s": 0.3, "end_s": 0.6}]
+    if break_s is not None:
+        samples[round(break_s * SAMPLING_RATE) :] += make_tone(2000, 2.0)[
+            : len(samples) - round(break_s * SAMPLING_RATE)
+        ]
+        words += [{"word": "go", "start_s": break_s, "end_s": 1.8}]
+    index = None if break_s is None else 1
+    return {"id": row_id, "samples": samples, "words": words, "break_word_index": index, "language": "en"}
+
+
+class Rows:
+    """A source of clips in memory."""
+
+    def __init__(self, rows: list[dict[str, object]], shift_words: int = 0) -> None:
+        self._clips = [MakeSpokenClip(shift_words)(row, make_rng(0, "", "")) for row in rows]
+
+    def __len__(self) -> int:
+        return len(self._clips)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.array([len(clip.samples) / SAMPLING_RATE for clip in self._clips])
+
+    @property
+    def groups(self) -> np.ndarray:
+        return np.zeros(len(self), np.int64)
+
+    def read(self, numbers: Sequence[int], epoch: int) -> list[SpokenClip]:
+        return [self._clips[number] for number in numbers]
+
+
+def test_example_is_shifted_by_a_word_and_varies_by_epoch() -> None:
+    row = make_row("a", 1.0)
+    config = TrainSidConfig(model=MODEL, crops=CropSettings(min_s=0.04))
+    (held_out,) = RecurrentExamples(Rows([row], 0), config, varies=False).read([0], 3)
+    assert held_out.targets.tolist() == [0.0] * 25 + [1.0] * 25
+    (late,) = RecurrentExamples(Rows([row], 1), config, varies=False).read([0], 3)
+    assert late.targets.sum() == 5  # the break word is the last: from its end at 1.8 s on
+    source = RecurrentExamples(Rows([make_row("b", None), row]), config, varies=True)
+    first, other = (source.read([1], epoch)[0] for epoch in (0, 1))
+    again = pickle.loads(pickle.dumps(source)).read([0, 1], 0)[1]
+    np.testing.assert_array_equal(first.steps, again.steps)
+    assert first.steps.shape != other.steps.shape
+    batch = collate_examples([first, other])
+    assert batch["steps"].shape[:2] == batch["weights"].shape
+    assert batch["weights"].sum(dim=1).tolist() == pytest.approx([1.0, 1.0], abs=1e-5)
+
+
+def test_joined_clips_keep_their_words_and_their_pause() -> None:
+    before, clip = Rows([make_row("b", None), make_row("a", 1.0)]).read([0, 1], 0)
+    joined = join_clips(before, clip, 0.25)
+    # The first ends at 0.6 s, the second begins at 0.3 s of its own: at 0.85 s now. Its break is 0.7 s later.
+    assert joined.speech_s == pytest.approx((0.3, 0.85 + 1.5))
+    assert joined.break_s == pytest.approx(1.55)
+    at = round(1.55 * SAMPLING_RATE)
+    np.testing.assert_array_equal(joined.samples[at : at + 8000], clip.samples[16000:24000])
+    np.testing.assert_array_equal(joined.samples[:9600], before.samples[:9600])
+
+
+def test_break_moves_with_the_sound() -> None:
+    samples = np.zeros(2 * SAMPLING_RATE, np.float32)
+    samples[SAMPLING_RATE:] = make_tone(500, 1.0, 0.3)
+    for epoch in range(12):
+        varied, break_s = augment_clip(samples, SAMPLING_RATE, 1.0, Augmentation(), make_rng(0, "a", "x", epoch))
+        assert break_s is not None
+        assert np.abs(varied).max() <= 1
+        at = round(break_s * SAMPLING_RATE)
+        around = np.sqrt([np.mean(part**2) for part in (varied[at - 800 : at], varied[at : at + 800])])
+        assert around[1] > 1.5 * around[0]
+
+
+def test_small_network_learns_where_the_second_sound_begins() -> None:
+    config = TrainSidConfig(model=MODEL, crops=CropSettings(shift_words=0, min_s=0.04))
+    rows = [make_row("x" * (i + 1), None if i % 3 == 0 else 0.6 + 0.1 * i) for i in range(6)]
+    source = RecurrentExamples(Rows(rows), config, varies=True)
+    torch.manual_seed(0)
+    network = RecurrentNetwork(MODEL)
+    optimiser = torch.optim.AdamW(network.parameters(), 0.01)
+    losses = []
+    for epoch in range(30):
+        batch = collate_examples(source.read(range(len(rows)), epoch))
+        loss = network(**batch)["loss"]
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(0.69, abs=0.1)
+    assert np.mean(losses[-5:]) < 0.25
+    (heard,) = RecurrentExamples(Rows([make_row("y", 1.0)]), config, varies=False).read([0], 0)
+    probabilities = score_steps(network, torch.from_numpy(heard.steps)).numpy()
+    assert probabilities[5:24].max() < 0.5 < probabilities[30:].min()
