@@ -40,13 +40,7 @@ def test_options_are_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (config.data, config.k, config.seed, config.store) == (("one", "two"), 4, 9, str(tmp_path))
     assert (config.crops.near_share, config.alignment, config.profile) == (0.25, None, "paper")
     pace = config.optimisation
-    assert (pace.epochs, pace.max_steps, pace.batch_size, pace.micro_batch_size, pace.learning_rate) == (
-        1.5,
-        7,
-        8,
-        4,
-        0.01,
-    )
+    assert (pace.epochs, pace.max_steps, pace.batch_size, pace.micro_batch_size, pace.learning_rate) == (1.5, 7, 8, 4, 0.01)
     assert isinstance(config.model, SidLmConfig)
     assert (config.model.encoder, config.model.language_model) == ("e", "l")
     (source,) = config.model.transcripts

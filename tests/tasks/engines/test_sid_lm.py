@@ -144,7 +144,9 @@ def test_shapes(models: Path, encoder: str, positions: list[int]) -> None:
         positions = [-(-len(one) // 4) for one in states]
     assert [tuple(one.shape) for one in projected] == [(count, 32) for count in positions]
     outputs = sid_lm.model(stacked, frames, labels=torch.tensor([0.0, 1, 0, 1, 1]))
-    expected = torch.nn.functional.binary_cross_entropy(outputs["logits"].sigmoid(), torch.tensor([0.0, 1, 0, 1, 1]))
+    expected = torch.nn.functional.binary_cross_entropy(
+        outputs["logits"].sigmoid(), torch.tensor([0.0, 1, 0, 1, 1])
+    )
     torch.testing.assert_close(outputs["loss"], expected)
 
 
