@@ -32,7 +32,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--profile", "huge"], "no profile 'huge'; there are fake, paper"),
+        (["--profile", "huge"], "no profile 'huge'; there are fake, miniature, paper"),
         ([], "data: name at least one finished TPI-Train build, with --data FOLDER"),
         (["--data", "nowhere", "--mixture", "base"], "nowhere"),
         (["--mixture", "most"], "mixture: "),

@@ -58,9 +58,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def configure(places: Path, to: Path, **fields: Any) -> TrainTpiConfig:
+    asked = {} if "model" in fields else {"model.model": str(places / "omni"), "model.user_prompt": "Answer."}
     given: dict[str, Any] = {
-        "model.model": str(places / "omni"),
-        "model.user_prompt": "Answer.",
+        **asked,
         "data": [str(places / "build")],
         "dyadic": [{"path": str(places / "va.parquet")}],
         "store": str(to),
@@ -106,6 +106,7 @@ def test_what_is_published_says_what_it_was_made_of(places: Path, store: Path) -
         "model/adapter_config.json",
         "model/adapter_model.safetensors",
         "model/speech_lm.json",
+        "report.html",
     }
     assert manifest.figures == {"trained_weights": 7232, "rows_left_out": {}}
     assert "adapter: THIS_FOLDER" in (folder / "README.md").read_text()
@@ -132,7 +133,7 @@ def test_the_tuned_model_is_evaluated_by_the_name_of_its_run(places: Path, store
         configure_evaluation(places / "bench", tmp_path, systems=systems, allow_missing=True, workers=1)
     )
     answers = [
-        dict(zip(table["id"].to_pylist(), table["reply"].to_pylist(), strict=True))
+        dict(zip(table["id"].to_pylist(), table["answer"].to_pylist(), strict=True))
         for table in (pq.read_table(evaluated.folder / "answers" / f"{system}.parquet") for system in systems)
     ]
     assert answers[0].keys() == answers[1].keys()
@@ -154,6 +155,7 @@ def test_the_tuned_model_is_evaluated_by_the_name_of_its_run(places: Path, store
         ),
         ({"model.model": "{places}/nowhere"}, "no such folder; check the field `model`"),
         ({"model.model": "{places}"}, "cannot be loaded"),
+        ({"model": {"architecture": "two_input", "speaker_model": "no-such-encoder"}}, "no-such-encoder"),
         ({"store": "{places}/va.parquet"}, r"store .*va\.parquet"),
     ],
 )

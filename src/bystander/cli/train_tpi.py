@@ -46,7 +46,8 @@ def train_tpi(
     profile: Annotated[
         str,
         typer.Option(
-            help="paper (Qwen2.5-Omni-7B, LoRA) or fake (a few steps on the CPU, to see whether all is there)."
+            help="paper (Qwen2.5-Omni-7B, LoRA), miniature (a small model that says what a clip holds) or fake (a few "
+            "steps of --model on the CPU, to see whether all is there)."
         ),
     ] = "paper",
     model: Annotated[
@@ -65,7 +66,7 @@ def train_tpi(
     config: Config = None,
     set_: Set = None,
 ) -> None:
-    """Fine-tune a speech-language model on TPI rows: a clip in, the reply that the strategy wants out.
+    """Train on TPI rows: fine-tune a speech-language model to write the reply that the strategy wants to a clip.
 
     What comes of it is evaluated with `evaluate tpi --system 'name={engine: transformers_audio, adapter: FOLDER}'`.
     Ctrl-C loses no checkpoint: the same command goes on from the last one.

@@ -8,7 +8,8 @@ import numpy as np
 
 from bystander.flows.check_tpi_train import check_store
 from bystander.schemas.errors import ConfigError
-from bystander.schemas.train_tpi_config import MIXTURES, SpeechLmConfig, TrainTpiConfig
+from bystander.schemas.train_tpi_config import MIXTURES, SpeechLmConfig, TrainTpiConfig, TwoInputConfig
+from bystander.storage.model_store import ModelStore
 from bystander.tasks.training.open_rows import open_tpi_rows
 from bystander.tasks.training.speech_lm import COLUMNS, find_speech_lm, open_reader
 
@@ -23,8 +24,12 @@ def check_train_tpi(config: TrainTpiConfig) -> None:
     check_settings(config)
     check_store(config.store)
     open_tpi_rows(config, _make_nothing, COLUMNS, rate=None)
-    if isinstance(config.model, SpeechLmConfig):
-        open_reader(config.model, find_speech_lm(config.model))
+    match config.model:
+        case SpeechLmConfig():
+            open_reader(config.model, find_speech_lm(config.model))
+        case TwoInputConfig():
+            if "sound" in config.model.inputs and config.model.sound == "speaker_windows":
+                ModelStore().resolve(config.model.speaker_model)
 
 
 def check_settings(config: TrainTpiConfig) -> None:

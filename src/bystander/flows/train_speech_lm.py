@@ -11,6 +11,7 @@ from bystander.schemas.training_data import LeftOutRow
 from bystander.schemas.training_report import ReportSections
 from bystander.storage.filesystem import open_store
 from bystander.storage.training_manifest import BaseModelInfo, locate_work_folder
+from bystander.tasks.engines.speech_lm_model import pin_model
 from bystander.tasks.training.contract import FitJob
 from bystander.tasks.training.open_rows import open_tpi_rows
 from bystander.tasks.training.speech_lm import (
@@ -37,7 +38,7 @@ def train_speech_lm(config: TrainTpiConfig, settings: SpeechLmConfig) -> Trainin
         BuildError: another process makes this run, or its checkpoints come from other data.
         StorageError: something cannot be read or written.
     """
-    source = find_speech_lm(settings)
+    source = pin_model(find_speech_lm(settings))
     reader = open_reader(settings, source)
     noted = locate_work_folder(open_store(config.store), config.training_name) / LEFT_OUT_FILE
     rows = open_tpi_rows(
@@ -48,7 +49,9 @@ def train_speech_lm(config: TrainTpiConfig, settings: SpeechLmConfig) -> Trainin
         seconds_a_character=SECONDS_A_CHARACTER,
         left_out_file=noted,
     )
-    base = BaseModelInfo(name=source.name, revision=settings.revision, digest=source.digest or None)
+    base = BaseModelInfo(
+        name=source.name, revision=source.hub_revision or settings.revision, digest=source.digest or None
+    )
 
     def train(desk: TrainingDesk) -> Trained:
         model = open_trainable(config, settings, source)

@@ -12,8 +12,10 @@ pytest.importorskip("peft")
 from bystander.schemas.engine_configs import TransformersAudioConfig
 from bystander.schemas.engines import AnswerReply, AnswerRequest, RowFault
 from bystander.schemas.identity import make_rng
+from bystander.schemas.mixture_config import TWO_INPUT_OPTIMISATION
 from bystander.schemas.train_tpi_config import LoraSettings, SpeechLmConfig, TrainTpiConfig
 from bystander.schemas.train_tpi_profiles import load_train_tpi_config
+from bystander.tasks.engines.speech_lm_model import pin_model
 from bystander.tasks.engines.transformers_audio import TransformersAudioCandidate
 from bystander.tasks.training.contract import FitJob
 from bystander.tasks.training.fit import fit
@@ -173,3 +175,22 @@ def test_the_paper_profile_is_the_papers_reference():
     assert (optimisation.schedule, optimisation.warmup_share) == ("cosine", 0.1)
     other = load_train_tpi_config("paper", (), {"model.architecture": "two_input"})
     assert other.model.architecture == "two_input"
+    assert load_train_tpi_config("miniature").optimisation == TWO_INPUT_OPTIMISATION
+
+
+def test_a_name_of_the_hub_is_pinned_to_the_commit_that_it_stands_for(base, monkeypatch):
+    from transformers import AutoConfig
+
+    folder = find_speech_lm(SpeechLmConfig(model=str(base)))
+    assert pin_model(folder) == folder
+    asked = []
+
+    class Config:
+        _commit_hash = "c0ffee"
+
+    monkeypatch.setattr(
+        AutoConfig, "from_pretrained", lambda name, **options: asked.append((name, options)) or Config()
+    )
+    pinned = pin_model(find_speech_lm(SpeechLmConfig(model="someone/omni", revision="main")))
+    assert (pinned.source, pinned.revision, pinned.options) == ("someone/omni", "c0ffee", {"revision": "c0ffee"})
+    assert asked == [("someone/omni", {"revision": "main"})]

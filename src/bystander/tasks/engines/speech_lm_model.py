@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,24 @@ def open_processor(model: ModelSource) -> Any:
     return processor
 
 
+def pin_model(model: ModelSource) -> ModelSource:
+    """Return the source with the commit that its name on the hub stands for now; a folder as it is.
+
+    Raises:
+        EngineSetupError: the hub has no such model, or cannot be reached and nothing of it is kept here.
+    """
+    if Path(model.source).is_dir():
+        return model
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(model.source, **model.options)
+    except _LOADING_ERRORS as exc:
+        raise EngineSetupError(f"transformers model {model.source}: cannot be loaded ({shorten(exc)})") from exc
+    commit = getattr(config, "_commit_hash", None)
+    return replace(model, revision=commit, hub_revision=commit) if commit else model
+
+
 def open_model(model: ModelSource, dtype: str, device: str) -> Any:
     """Open the model, of one that speaks too only the part that thinks. It is set to evaluate, not to train.
 
@@ -177,12 +195,13 @@ def open_model(model: ModelSource, dtype: str, device: str) -> Any:
     """
     from transformers import AutoConfig, AutoModelForMultimodalLM
 
+    placed = {} if device == "cpu" else {"device_map": device}
     try:
         config = AutoConfig.from_pretrained(model.source, **model.options)
         # Of the omni models, which also speak: the thinker alone writes the answer.
         config = getattr(config, "thinker_config", None) or config
         opened, found = AutoModelForMultimodalLM.from_pretrained(
-            model.source, config=config, dtype=dtype, device_map=device, output_loading_info=True, **model.options
+            model.source, config=config, dtype=dtype, output_loading_info=True, **placed, **model.options
         )
     except _LOADING_ERRORS as exc:
         raise EngineSetupError(f"transformers model {model.source}: cannot be loaded ({shorten(exc)})") from exc

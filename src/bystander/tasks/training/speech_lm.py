@@ -116,7 +116,7 @@ def save_speech_lm(model: Any, settings: SpeechLmConfig, source: ModelSource, fo
         _copy_processor(source, folder)
     trained = TrainedSpeechLm(
         base_model=settings.model,
-        base_revision=settings.revision,
+        base_revision=source.hub_revision or settings.revision,
         base_digest=source.digest,
         system_prompt=settings.system_prompt or "",
         user_prompt=settings.user_prompt or "",
