@@ -46,7 +46,8 @@ def train_tpi(
     profile: Annotated[
         str,
         typer.Option(
-            help="paper (Qwen2.5-Omni-7B, LoRA) or fake (a few steps on the CPU, to see whether all is there)."
+            help="paper (Qwen2.5-Omni-7B, LoRA), miniature (a small model that says what a clip holds, for a laptop) "
+            "or fake (a few steps on the CPU, to see whether all is there)."
         ),
     ] = "paper",
     model: Annotated[

@@ -7,9 +7,10 @@ from prefect import flow
 from bystander.flows.check_train_tpi import check_settings
 from bystander.flows.flow_runs import run_flow
 from bystander.flows.train_speech_lm import train_speech_lm
+from bystander.flows.train_two_input import train_two_input
 from bystander.flows.training_run import TrainingOutcome
 from bystander.schemas.errors import BuildError, ConfigError
-from bystander.schemas.train_tpi_config import SpeechLmConfig, TrainTpiConfig
+from bystander.schemas.train_tpi_config import SpeechLmConfig, TrainTpiConfig, TwoInputConfig
 from bystander.storage.releases import pin_build
 
 
@@ -27,8 +28,8 @@ def train_tpi(config: TrainTpiConfig) -> TrainingOutcome:
     match config.model:
         case SpeechLmConfig():
             return train_speech_lm(config, config.model)
-        case _:
-            raise ConfigError(f"model.architecture: {config.model.architecture} is not trained by this flow")
+        case TwoInputConfig():
+            return train_two_input(config, config.model)
 
 
 def run_train_tpi(config: TrainTpiConfig) -> TrainingOutcome:
