@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from bystander.flows.compare_mixtures import compare_mixtures
-from bystander.flows.train_two_input import train_two_input
+from bystander.flows.train_tpi import train_tpi
 from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.mixture_config import CompareMixturesConfig
 from bystander.schemas.mixture_results import MixtureResults
@@ -89,7 +89,7 @@ def test_one_mixture_is_trained_and_published_like_any_run(fields: dict[str, Any
             "held_out": {"share": 0.3, "every_steps": 6},
         }
     )
-    outcome = train_two_input(config)
+    outcome = train_tpi.fn(config)
     assert (outcome.manifest.architecture, outcome.manifest.phases[0].steps) == ("two_input", 12)
     assert {name: part.rows + part.held_out for name, part in outcome.manifest.data.parts.items()} == {
         "two_speaker": 12,
@@ -99,7 +99,7 @@ def test_one_mixture_is_trained_and_published_like_any_run(fields: dict[str, Any
     model, about = load_two_input(Path(outcome.location.removeprefix("file://")))
     assert about.classes == ("none", "actionable", "ignorable")
     assert sum(weight.numel() for weight in model.parameters()) == outcome.manifest.figures["parameters"]
-    assert not train_two_input(config).is_new
+    assert not train_tpi.fn(config).is_new
 
 
 def test_a_bench_that_shares_requests_with_the_data_is_refused(fields: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ def train_tpi(config: TrainTpiConfig) -> TrainingOutcome:
         case SpeechLmConfig():
             return train_speech_lm(config, config.model)
         case TwoInputConfig():
-            return train_two_input(config)
+            return train_two_input(config, config.model)
 
 
 def run_train_tpi(config: TrainTpiConfig) -> TrainingOutcome:

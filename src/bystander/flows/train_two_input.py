@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bystander.flows.training_run import TrainingDesk, TrainingOutcome, run_training
-from bystander.schemas.errors import ConfigError
 from bystander.schemas.train_tpi_config import TrainTpiConfig, TwoInputConfig
 from bystander.schemas.trained_two_input import TrainedTwoInput
 from bystander.storage.model_store import ModelStore
@@ -19,19 +18,16 @@ _USAGE = (
 )
 
 
-def train_two_input(config: TrainTpiConfig) -> TrainingOutcome:
+def train_two_input(config: TrainTpiConfig, settings: TwoInputConfig) -> TrainingOutcome:
     """Train a two-input model on a mixture and publish it, or return what lies published from just the same.
 
     All rows of the mixture are held in memory, some 30 KB each.
 
     Raises:
-        ConfigError: the configuration is of another model, or a part of the mixture has no row.
+        ConfigError: a part of the mixture has no row.
         BuildError, StorageError, InputError: as `run_training`, and for the data as `open_tpi_rows`.
         ModelStoreError: the speaker encoder is not in the model store.
     """
-    settings = config.model
-    if not isinstance(settings, TwoInputConfig):
-        raise ConfigError(f"model.architecture: {settings.architecture} is trained elsewhere; this takes two_input")
     from bystander.tasks.training.two_input_files import save_two_input
     from bystander.tasks.training.two_input_rows import list_classes
     from bystander.tasks.training.two_input_shards import index_rows, perceive_rows
