@@ -70,7 +70,7 @@ def describe_usage(config: TrainSidConfig) -> str:
     """Return the card's words on how the detector is heard: the exact command, with the K of the configuration."""
     engine = config.model.architecture
     return (
-        f"The rule that its threshold was chosen for: stop after {config.k} positive chunks in a row. In its folder:\n\n"
+        f"The rule that its threshold was chosen for: stop after {config.k} positive chunks in a row. In this folder:\n\n"
         "```sh\n"
         f"bystander evaluate sid --bench BENCH --detectors {config.training_name}=k{config.k}:{engine}:model=.\n"
         "```"
