@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -98,6 +98,8 @@ class SpeakConversations(Sided):
     Ranges are drawn from evenly. Defaults are chosen, not measured: a user cuts in at any point of an answer; overlaps
     end within half a second or so of the interruption in human conversation, and assistants that do not listen go on.
     """
+
+    LATER_FIELDS: ClassVar[frozenset[str]] = frozenset({"assistant_takes"})
 
     sampling_rate: int = Field(16000, ge=8000, le=48000)
     checks: SynthesiseSpeech = SynthesiseSpeech(max_wer=0.15)

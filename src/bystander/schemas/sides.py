@@ -22,9 +22,10 @@ class Sided(Params):
     """Settings of what draws from one side only.
 
     Where `use` is `all`, both fields are left out of what is written down: then the rows are those of builds that were
-    made before there were sides, and are found again.
+    made before there were sides, and are found again. So are the fields `LATER_FIELDS` where they are null.
     """
 
+    LATER_FIELDS: ClassVar[frozenset[str]] = frozenset()
     SIDE_FIELDS: ClassVar[frozenset[str]] = frozenset({"hold_out", "use"})
 
     hold_out: float = Field(0.25, gt=0, lt=1)
@@ -55,4 +56,4 @@ class Sided(Params):
         written: dict[str, Any] = write(self)
         if self.use == "all":
             written = {name: value for name, value in written.items() if name not in self.SIDE_FIELDS}
-        return written
+        return {name: value for name, value in written.items() if value is not None or name not in self.LATER_FIELDS}

@@ -1,0 +1,65 @@
+"""The recurrent detector trained by the real flow, and heard by the real evaluation without torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bystander.flows.evaluate_sid import run_evaluate_sid
+from bystander.flows.train_sid import run_train_sid
+from bystander.schemas.detector_configs import parse_detectors
+from bystander.schemas.evaluate_sid_config import load_sid_evaluation_config
+from bystander.schemas.train_sid_config import load_train_sid_config
+from bystander.storage.filesystem import open_store
+from bystander.storage.training_manifest import open_training, read_training
+from bystander.tasks.training.published_curves import read_histories
+from sid_rows import make_sid_rows, write_sid_build
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_it_is_trained_published_and_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(1)
+    write_sid_build(tmp_path / "build", make_sid_rows(4))
+    write_sid_build(tmp_path / "bench", make_sid_rows(1))
+    overrides = {
+        "data": [str(tmp_path / "build")],
+        "store": str(tmp_path),
+        "name": "small",
+        "device": "cpu",
+        "chunk_s": 0.08,
+        "k": 2,
+        "held_out.share": 0.3,
+        "model.hidden": 8,
+        "model.mel_bands": 12,
+        "optimisation.max_steps": 25,
+        "optimisation.batch_size": 8,
+        "optimisation.micro_batch_size": 8,
+        "optimisation.learning_rate": 0.02,
+    }
+    outcome = run_train_sid(load_train_sid_config("miniature", (), overrides))
+    folder = tmp_path / "trained" / "small"
+    manifest = read_training(open_training(open_store(str(tmp_path)), "small"))
+    assert outcome.is_new
+    assert (manifest.kind, manifest.architecture) == ("sid", "recurrent")
+    (history,) = read_histories(open_training(open_store(str(tmp_path)), "small"), manifest).values()
+    losses = [record.loss for record in history if record.loss is not None]
+    assert losses[-1] < 0.8 * losses[0]
+    saved = json.loads((folder / "model" / "config.json").read_text())
+    assert saved["threshold"] == manifest.figures["threshold"]
+    assert (saved["k"], saved["chunk_s"], saved["mel_bands"]) == (2, 0.08, 12)
+    assert "--detectors small=k2:recurrent:model=." in (folder / "README.md").read_text()
+
+    monkeypatch.setitem(sys.modules, "torch", None)  # an evaluation is to do without it
+    detectors = parse_detectors(f"small=k2:recurrent:model={folder},energy_vad")
+    settings = {"bench": str(tmp_path / "bench"), "store": str(tmp_path), "resamples": 100}
+    scores = run_evaluate_sid(load_sid_evaluation_config((), settings, detectors)).scores
+    small = scores.systems[0]
+    assert small.name == "small"
+    assert small.identity["name"] == "k_consecutive"
+    assert scores.bench.cases["average"] == len(make_sid_rows(1))
