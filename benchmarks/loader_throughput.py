@@ -25,6 +25,7 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ class WebLoader:
         self._files = [str(path) for path in write_tars(build, work)]
 
     def iterate(self, epoch: int, decoded: bool) -> Iterator[Batch]:
-        import webdataset
+        import webdataset  # type: ignore[import-untyped]
 
         rows = webdataset.WebDataset(self._files, shardshuffle=len(self._files), seed=SEED + epoch, empty_check=False)
         yield from _cut((_open_sample(row, decoded) for row in rows.shuffle(self._buffer)), self._batch)
@@ -212,7 +213,7 @@ def compare(loaders: list[Any], rows: int, batch: int, repeats: int) -> dict[str
                 if mode == "resume":
                     _, cost = measure(resumes[loader.name])
                 else:
-                    (ids, wasted), cost = measure(lambda l=loader, m=mode: run_epoch(l, repeat, m == "decoded"))  # noqa: B023, E741
+                    (ids, wasted), cost = measure(partial(run_epoch, loader, repeat, mode == "decoded"))
                     if sorted(ids) != sorted(set(ids)) or len(ids) != rows:
                         raise SystemExit(
                             f"{loader.name}: {len(ids)} rows, {len(set(ids))} of them different, not {rows}"

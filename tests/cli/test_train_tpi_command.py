@@ -37,8 +37,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
         (["--data", "nowhere", "--mixture", "base"], "nowhere"),
         (["--mixture", "most"], "mixture: "),
         (["--batch-size", "6", "--micro-batch-size", "4"], "batch_size 6 is no multiple of micro_batch_size 4"),
-        (["--set", "model.lora.r=0"], "model.lora.r: "),
-        (["--set", "model.architecture=tower"], "model"),
+        (["--set", "model.lora.r=0"], "model.speech_lm.lora.r: "),
+        (["--set", "model.lora.rank=8"], "rank: no such field; there are alpha, dropout, r, target_modules"),
     ],
 )
 def test_mistakes_are_one_line(run: Run, options: list[str], words: str) -> None:

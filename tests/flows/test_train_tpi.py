@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("peft")
@@ -15,7 +16,7 @@ from bystander.flows.check_train_tpi import check_train_tpi
 from bystander.flows.listeners import SilentListener, listening
 from bystander.flows.train_tpi import run_train_tpi
 from bystander.schemas.errors import UserError
-from bystander.schemas.train_tpi_config import TrainTpiConfig
+from bystander.schemas.train_tpi_config import SpeechLmConfig, TrainTpiConfig
 from bystander.schemas.train_tpi_profiles import load_train_tpi_config
 from bystander.storage.filesystem import open_store
 from bystander.storage.training_manifest import read_training
@@ -56,13 +57,13 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def configure(places: Path, store: Path, **fields: Any) -> TrainTpiConfig:
-    given = {
+def configure(places: Path, to: Path, **fields: Any) -> TrainTpiConfig:
+    given: dict[str, Any] = {
         "model.model": str(places / "omni"),
         "model.user_prompt": "Answer.",
         "data": [str(places / "build")],
         "dyadic": [{"path": str(places / "va.parquet")}],
-        "store": str(store),
+        "store": str(to),
         "name": "tuned",
         "optimisation.learning_rate": 0.02,
         "seed": 5,
@@ -130,14 +131,12 @@ def test_the_tuned_model_is_evaluated_by_the_name_of_its_run(places: Path, store
     evaluated = evaluate(
         configure_evaluation(places / "bench", tmp_path, systems=systems, allow_missing=True, workers=1)
     )
-    answers = {
-        system: [
-            json.loads(line)["reply"]
-            for line in (evaluated.folder / "predictions" / f"{system}.jsonl").read_text().splitlines()
-        ]
-        for system in systems
-    }
-    assert answers["base"] != answers["tuned"]
+    answers = [
+        dict(zip(table["id"].to_pylist(), table["reply"].to_pylist(), strict=True))
+        for table in (pq.read_table(evaluated.folder / "answers" / f"{system}.parquet") for system in systems)
+    ]
+    assert answers[0].keys() == answers[1].keys()
+    assert sum(answers[0][row] != answers[1][row] for row in answers[0]) >= 8  # of 11
     assert evaluated.score("tuned", "tpi_test", "rsf").estimate.n == 8
     assert evaluated.score("tuned", "janus_test", "rsf").estimate.n == 3
 
@@ -178,6 +177,7 @@ def test_a_part_without_rows_is_a_mistake(places: Path, tmp_path: Path) -> None:
 
 def test_rows_that_are_too_long_are_listed_and_not_cut(places: Path, tmp_path: Path) -> None:
     config = configure(places, tmp_path, mixture="base", **{"held_out.share": 0.0, "optimisation.max_steps": 6})
+    assert isinstance(config.model, SpeechLmConfig)
     reader = open_reader(config.model, find_speech_lm(config.model))
     # Clips last from 4.3 to 4.9 s, replies are alike: what lasts up to 4.6 s fits.
     reply = "A table for 10 at seven; someone suggested eight, shall I change it?"

@@ -56,6 +56,13 @@ _Noise = Annotated[
     typer.Option(help="Folder of noise clips, in the layout of ESC-50, MUSAN or any other; may be repeated."),
 ]
 _Languages = Annotated[str | None, typer.Option(help="Languages wanted, such as en,zh. Default: the profile's.")]
+_DisjointFrom = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A finished SID build with which this one shares no recording, no noise and no text with new intent; may "
+        "be repeated."
+    ),
+]
 _Natural = Annotated[
     bool, typer.Option("--natural", help="No quotas of speech: every turn of the recordings, as they come.")
 ]
@@ -82,6 +89,7 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
         noise: _Noise = None,
         languages: _Languages = None,
         natural: _Natural = False,
+        disjoint_from: _DisjointFrom = None,
         seed: Seed = None,
         out: Out = None,
         name: Name = None,
@@ -103,6 +111,7 @@ def make_sid_command(kind: Literal["bench", "train"]) -> Callable[..., None]:
             "recordings.licence": licence,
             "noise.folders": noise or None,
             "targets.languages": [part.strip() for part in languages.split(",")] if languages else None,
+            "disjoint_from": disjoint_from or None,
             "seed": seed,
             "store": out,
             "build": name,

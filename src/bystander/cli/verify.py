@@ -19,7 +19,8 @@ def verify(
         list[str] | None,
         typer.Option(
             help="Another build, with which it must share no query, text or pair of voices, and no voice where one of "
-            "the two promises that; may be repeated. Those in its manifest are held against it in any case."
+            "the two promises that; of SID builds, no recording, noise or text with new intent. May be repeated. Those "
+            "in its manifest are held against it in any case."
         ),
     ] = None,
 ) -> None:

@@ -13,12 +13,14 @@ from bystander.flows.check_runner import check_runner
 from bystander.flows.check_tpi_train import check_store
 from bystander.prompts.load_rubrics import load_rubrics
 from bystander.schemas.engine_config import EngineConfig
-from bystander.schemas.errors import ConfigError
+from bystander.schemas.errors import BuildError, ConfigError, InputError, StorageError
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SID_ROLES, ByLanguageAlignerConfig
 from bystander.schemas.text_tasks import SID_LANGUAGES
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recording_files import check_recordings
+from bystander.storage.releases import open_build
+from bystander.storage.sid_manifest import read_sid_manifest
 from bystander.tasks.stages.plan_noise import plan_noise
 from bystander.tasks.stages.speak_conversations import list_speaking
 
@@ -43,6 +45,8 @@ def check_sid_settings(config: SidConfig) -> None:
         )
     _check_sources(config)
     plan_noise(config.targets.noise, config.noise, config.seed)
+    for uri in config.disjoint_from:
+        _check_other_build(uri)
 
 
 def check_sid_build(config: SidConfig) -> None:
@@ -89,6 +93,13 @@ def check_opened_sid_engines(config: SidConfig, environment: StageEnvironment) -
                     language, f"the speech engine has {len(own)} voices of this language to draw from, two are needed"
                 )
     return left_out
+
+
+def _check_other_build(uri: str) -> None:
+    try:
+        read_sid_manifest(open_build(uri))
+    except (BuildError, InputError, StorageError) as exc:
+        raise ConfigError(f"disjoint_from {uri}: {exc}") from exc
 
 
 def _check_sources(config: SidConfig) -> None:

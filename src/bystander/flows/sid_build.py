@@ -31,12 +31,13 @@ from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.stage_job import StageJob
 from bystander.storage.part_use import record_part_use
 from bystander.storage.parts import Partition, read_partition_columns
+from bystander.storage.pinned_builds import pin_sid_builds
 from bystander.storage.recording_files import read_recordings
 from bystander.storage.sid_manifest import SidKind, SidManifest
 from bystander.tasks.build_rejects import SetAside, StageRuns
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.publish_sid import SELECTION, SidRows, digest_sid_content, find_published_sid, publish_sid
-from bystander.tasks.stages import CONVERSATION_STAGES, NOISE_STAGES, RECORDING_STAGES, TURN_STAGES
+from bystander.tasks.stages import CONVERSATION_STAGES, NOISE_STAGES, RECORDING_STAGES, TURN_STAGES, list_stages_needed
 from bystander.tasks.stages.plan_conversations import (
     Stratum,
     name_sides,
@@ -73,9 +74,9 @@ class SidBuild:
         self.split = split
         self.left_out = left_out
         """Languages of which no conversation can be made, with the reason."""
-        self.recordings = RecordingHarvest(RECORDING_STAGES)
+        self.recordings = RecordingHarvest(list_stages_needed(RECORDING_STAGES, bool(config.disjoint_from)))
         self.conversations = RecordingHarvest(CONVERSATION_STAGES)
-        self.turns = TurnHarvest(TURN_STAGES)
+        self.turns = TurnHarvest(list_stages_needed(TURN_STAGES, bool(config.disjoint_from)))
         self.noise = NoiseHarvest(NOISE_STAGES)
         self.may_cut = True
         """Whether turns and silences may be cut; a plan only finds those that were."""
@@ -201,7 +202,7 @@ class SidBuild:
         targets = self.config.targets
         self.listener.on_phase("making clips without speech")
         silences = self._list_silences() if targets.silence else []
-        tried: set[str] = set()
+        tried = {*self.environment.other_sid_builds.noise}
         for round_number in range(_NOISE_ROUNDS):
             made = Counter(self.noise.summary()["category"].to_pylist())
             plans = plan_silences(
@@ -225,6 +226,7 @@ class SidBuild:
             silence
             for partition in self._all_recordings
             for silence in list_silences(read_partition_columns(self.environment.store, partition, SILENCE_COLUMNS))
+            if not self.environment.other_sid_builds.has_recording(silence.recording_id)
         ]
 
     @property
@@ -291,6 +293,7 @@ def run_sid_build(config: SidConfig, kind: SidKind, split: str) -> SidOutcome:
         UserError: the configuration, an input file, prompts, an engine's set-up is wrong.
         BuildError: there is not a single row to publish, or another process is making this build.
     """
+    config = pin_sid_builds(config)
     check_sid_build(config)
 
     def prepare(environment: StageEnvironment) -> Callable[[PrefectListener], SidOutcome]:
@@ -306,6 +309,7 @@ def foresee_sid_build(config: SidConfig, kind: SidKind, split: str, against: str
     Raises:
         UserError: the configuration, an input file, prompts, an engine's set-up, or the build to compare with is wrong.
     """
+    config = pin_sid_builds(config)
     check_sid_settings(config)
     environment = StageEnvironment(StageJob.of_sid(config), keeps_calls=False)
     environment.also_published = list_accepted()

@@ -35,6 +35,10 @@ def summarise_sid(
         f"{waves} waves."
     ]
     lines += [f"Annotation error, {_describe_error(error)}" for error in manifest.annotation if error.category is None]
+    lines += [
+        f"Nothing in common with {other.dataset}/{other.build}: no recording, no noise, no telling text."
+        for other in manifest.disjoint_from
+    ]
     for stage in manifest.stages:
         if stage.rejected:
             reasons = ", ".join(f"{reason} {count}" for reason, count in stage.reasons.items())

@@ -1,4 +1,4 @@
-"""What a build must not share with others: queries, texts, pairs of voices and voices that these already use."""
+"""What a build must not share with others: queries, recordings, texts, pairs of voices and voices that they use."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ class Exclusions(Protocol):
         """Whether a text of the same words, as the text normaliser has them, is said in a row."""
         ...
 
+    def has_recording(self, recording_id: str) -> bool:
+        """Whether a row was made of this recording."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class NoExclusions:
@@ -52,6 +56,9 @@ class NoExclusions:
         return False
 
     def has_text(self, text: str, language: str) -> bool:  # noqa: ARG002
+        return False
+
+    def has_recording(self, recording_id: str) -> bool:  # noqa: ARG002
         return False
 
 

@@ -38,7 +38,7 @@ def find_models_at(kind: type[BaseModel], place: Sequence[str | int]) -> list[ty
         engines = [
             model
             for model in models
-            for kind in ("engine", "runner")
+            for kind in ("engine", "runner", "architecture")
             if kind in model.model_fields and model.model_fields[kind].default == step
         ]
         if fields:

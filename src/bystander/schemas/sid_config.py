@@ -92,12 +92,19 @@ class SidConfig(BuildConfig):
     """
 
     SPEED_ONLY: ClassVar[frozenset[str]] = BuildConfig.SPEED_ONLY | {"partition_recordings"}
-    ADDRESSES: ClassVar[Mapping[str, Any]] = {"recordings": {"path", "transcripts"}, "prompts": True}
+    ADDRESSES: ClassVar[Mapping[str, Any]] = {
+        "recordings": {"path", "transcripts"},
+        "prompts": True,
+        "disjoint_from": True,
+    }
 
     dataset: DatasetName = "sid"
     recordings: RecordingSource = RecordingSource()
     conversations: ConversationSource = ConversationSource()
     noise: NoiseSource = NoiseSource()
+    disjoint_from: tuple[str, ...] = ()
+    """Folders or fsspec URLs of finished SID builds with which this one shares no recording, no clip of noise and no
+    text with new intent of three words or more. Voices are kept apart by `stages.speak_conversations.use`."""
     targets: SidTargets = SidTargets()
     prompts: str = "sid"
     """Built-in prompts of the tagger and the script writer, or the path of a folder of them."""

@@ -88,6 +88,7 @@ class StageJob(Params):
             pack="reference",
             rubrics=config.prompts,
             taxonomy=None,
+            disjoint_from=config.disjoint_from,
             stages=config.stages,
             engines=config.engines,
         )

@@ -20,8 +20,10 @@ from bystander.storage.build_manifest import (
     ShardInfo,
     VoicesDisjointBy,
     digest_rows,
+    read_build_kind,
     read_manifest,
 )
+from bystander.storage.dyadic_manifest import DYADIC_KIND, DyadicManifest, read_dyadic_manifest
 from bystander.storage.filesystem import Store
 from bystander.storage.parquet_files import open_parquet
 from bystander.storage.releases import open_build
@@ -30,8 +32,13 @@ Normalise = Callable[[str, str], str]
 """From a text and its language to the form in which texts are compared."""
 
 _TEXTS = ("request", "primary_complete", "primary_text", "third_party_text")
+_TEXTS_OF_DYADIC = ("request", "primary_text")
 COLUMNS = ("id", "query_id", "language", *_TEXTS, "primary_voice", "third_party_voice")
 """What has to be read of a row to know what it uses."""
+_DYADIC_COLUMNS = ("id", "query_id", "language", *_TEXTS_OF_DYADIC, "primary_voice")
+
+SpokenManifest = BuildManifest | DyadicManifest
+"""Of a build whose rows are requests that were spoken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +53,15 @@ class RowContents:
 
     @classmethod
     def of(cls, row: Mapping[str, Any], normalise: Normalise) -> RowContents:
-        """Return what a row with the columns `COLUMNS` uses."""
-        said = {name: row[name] for name in _TEXTS}
-        said["transcript"] = f"{row['primary_text']} {row['third_party_text']}"
+        """Return what a row with the columns `COLUMNS` uses, or those of them that a dyadic row has."""
+        said = {name: row[name] for name in _TEXTS if name in row}
+        if "third_party_text" in row:
+            said["transcript"] = f"{row['primary_text']} {row['third_party_text']}"
         texts: dict[str, str] = {}
         for name, text in said.items():
             texts.setdefault(normalise(text, row["language"]), name)
         texts.pop("", None)
-        other = row["third_party_voice"]
+        other = row.get("third_party_voice")
         pair = None if other is None else order_pair(row["primary_voice"], other)
         voices = frozenset(voice for voice in (row["primary_voice"], other) if voice is not None)
         return cls(row["id"], row["query_id"], texts, pair, voices)
@@ -79,6 +87,9 @@ class BuildContents:
 
     def has_text(self, text: str, language: str) -> bool:
         return self.normalise(text, language) in self.texts
+
+    def has_recording(self, recording_id: str) -> bool:  # noqa: ARG002
+        return False
 
     def add(self, row: RowContents) -> None:
         """Take in what a row uses."""
@@ -115,27 +126,37 @@ def read_contents(uris: Sequence[str | Store], normalise: Normalise) -> BuildCon
     contents = BuildContents(normalise)
     for uri in uris:
         store = uri if isinstance(uri, Store) else open_build(uri)
-        manifest = read_manifest(store)
+        manifest = read_spoken_manifest(store)
         contents.builds.append(describe_build(store, manifest))
         for _, row in read_row_contents(store, manifest, normalise):
             contents.add(row)
     return contents
 
 
-def describe_build(store: Store, manifest: BuildManifest) -> OtherBuild:
+def read_spoken_manifest(store: Store) -> SpokenManifest:
+    """Read the `manifest.json` of a TPI or dyadic build.
+
+    Raises:
+        BuildError: there is none, or it is not a manifest of this format.
+    """
+    return read_dyadic_manifest(store) if read_build_kind(store) == DYADIC_KIND else read_manifest(store)
+
+
+def describe_build(store: Store, manifest: ManifestBase) -> OtherBuild:
     """Return how a manifest names another build."""
     return OtherBuild(uri=store.uri, dataset=manifest.dataset, build=manifest.build, rows_digest=digest_rows(manifest))
 
 
 def read_row_contents(
-    store: Store, manifest: BuildManifest, normalise: Normalise
+    store: Store, manifest: SpokenManifest, normalise: Normalise
 ) -> Iterator[tuple[ShardInfo, RowContents]]:
     """Yield what each row of a build uses, and the shard that it is in.
 
     Raises:
         StorageError: a shard cannot be read.
     """
-    for shard, batch in read_columns(store, manifest, COLUMNS):
+    columns = _DYADIC_COLUMNS if isinstance(manifest, DyadicManifest) else COLUMNS
+    for shard, batch in read_columns(store, manifest, columns):
         for row in batch.to_pylist():
             yield shard, RowContents.of(row, normalise)
 

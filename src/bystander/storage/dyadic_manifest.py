@@ -16,6 +16,7 @@ from bystander.storage.build_manifest import (
     OtherBuild,
     PackInfo,
     Quota,
+    VoicesDisjointBy,
     read_build_kind,
     read_manifest_as,
 )
@@ -48,6 +49,8 @@ class DyadicManifest(ManifestBase):
     """The TPI build that its requests, replies and voices are of."""
     disjoint_from: tuple[OtherBuild, ...] = ()
     """Builds that the TPI build shares no query and no text with; so this one shares none with them either."""
+    voices_disjoint_by: VoicesDisjointBy = "pair"
+    """Whether that holds of each voice, too."""
     licence: str = "other"
     """That of the TPI build."""
     asked: int | None = None

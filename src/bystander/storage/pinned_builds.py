@@ -12,11 +12,13 @@ from bystander.schemas.config import TpiConfig
 from bystander.schemas.errors import BuildError, ConfigError
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
 from bystander.schemas.evaluate_sid_config import EvaluateSidConfig
+from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.train_sid_config import TrainSidConfig
 from bystander.schemas.train_tpi_config import TrainTpiConfig
 from bystander.storage.releases import pin_build
 
 _Build = TypeVar("_Build", bound=TpiConfig)
+_Sid = TypeVar("_Sid", bound=SidConfig)
 _Evaluation = TypeVar("_Evaluation", EvaluateTpiConfig, EvaluateSidConfig)
 _Training = TypeVar("_Training", TrainTpiConfig, TrainSidConfig)
 
@@ -32,6 +34,17 @@ def pin_builds(config: _Build) -> _Build:
         pinned = _pin("on_top_of.build", config.on_top_of.build)
         changes["on_top_of"] = config.on_top_of.model_copy(update={"build": pinned})
     return config.model_copy(update=changes)
+
+
+def pin_sid_builds(config: _Sid) -> _Sid:
+    """Return the configuration of a SID build with the names of releases in `disjoint_from`.
+
+    Raises:
+        ConfigError: `latest` is named where nothing was released yet.
+    """
+    return config.model_copy(
+        update={"disjoint_from": tuple(_pin("disjoint_from", uri) for uri in config.disjoint_from)}
+    )
 
 
 def pin_bench(config: _Evaluation) -> _Evaluation:

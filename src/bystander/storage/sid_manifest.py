@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bystander.schemas.annotation_error import AnnotationError
 from bystander.schemas.errors import BuildError
-from bystander.storage.build_manifest import MANIFEST_NAME, ManifestBase, read_build_kind, read_manifest_as
+from bystander.storage.build_manifest import MANIFEST_NAME, ManifestBase, OtherBuild, read_build_kind, read_manifest_as
 from bystander.storage.filesystem import Store
 
 SidKind = Literal["sid_bench", "sid_train"]
@@ -73,6 +73,8 @@ class SidManifest(ManifestBase):
     """Empty where the natural distribution was asked for."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """Languages that were asked for and could not be built, with the reason."""
+    disjoint_from: tuple[OtherBuild, ...] = ()
+    """Builds with which it shares no recording, no clip of noise and no telling text."""
     annotation: tuple[AnnotationError, ...] = ()
     """Of the synthetic rows; empty where there are none."""
     counts: SidCounts

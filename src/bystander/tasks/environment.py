@@ -21,6 +21,7 @@ from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
 from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
 from bystander.schemas.sid_engine_configs import SidEngines
+from bystander.schemas.sid_params import SidStages
 from bystander.schemas.stage_job import StageJob
 from bystander.schemas.stages import Params, Stage
 from bystander.schemas.taxonomy import Taxonomy, load_taxonomy
@@ -32,6 +33,7 @@ from bystander.storage.filesystem import Store, open_store
 from bystander.storage.model_store import ModelStore
 from bystander.storage.recent_parts import RecentParts
 from bystander.storage.scratch_store import ScratchStore
+from bystander.storage.sid_contents import SidContents, read_sid_contents
 from bystander.storage.voice_bank import open_voice_bank
 from bystander.tasks.engine_use import EngineUse, UseLedger
 from bystander.tasks.engines.cached import CachedCandidate, CachedRecogniser, CachedSpeechEngine, CachedTextEngine
@@ -85,6 +87,7 @@ class StageEnvironment:
         """Builds of the dataset that may stand in for the one that is made, where they are made of just the same."""
         self._engines: dict[EngineRole, Any] = {}
         self._contents: BuildContents | None = None
+        self._sid_contents: SidContents | None = None
         self._lock = threading.RLock()
         self._cache: SqliteCallCache | None = None
         self._uses = UseLedger()
@@ -117,9 +120,24 @@ class StageEnvironment:
                 self._contents = read_contents(self.job.disjoint_from, normalise_text)
             return self._contents
 
+    @property
+    def other_sid_builds(self) -> SidContents:
+        """The same of a SID build.
+
+        Raises:
+            BuildError: one of them is not a finished SID build.
+            StorageError: one cannot be read.
+        """
+        with self._lock:
+            if self._sid_contents is None:
+                self._sid_contents = read_sid_contents(self.job.disjoint_from, normalise_text)
+            return self._sid_contents
+
     def exclusions_of(self, stage: Stage) -> Exclusions:
         """Return what a stage must keep clear of."""
-        return self.other_builds if stage.uses_exclusions and self.job.disjoint_from else NO_EXCLUSIONS
+        if not stage.uses_exclusions or not self.job.disjoint_from:
+            return NO_EXCLUSIONS
+        return self.other_sid_builds if isinstance(self.job.stages, SidStages) else self.other_builds
 
     def engines_of(self, stage: Stage) -> Mapping[EngineRole, Any]:
         """Return the engines that a stage needs, opening those that are not yet open."""

@@ -118,6 +118,7 @@ def publish_dyadic(
         pack=source.manifest.pack,
         made_from=describe_build(source.folder, source.manifest),
         disjoint_from=source.manifest.disjoint_from,
+        voices_disjoint_by=source.manifest.voices_disjoint_by,
         licence=choose_licence(source.manifest)[0],
         asked=config.rows,
         engines={role: EngineInfo(**identity) for role, identity in engines.items()},

@@ -70,6 +70,8 @@ def digest_sid_content(
     engines = list_used_engines(config, environment)
     versions = [get_code_version(), list_package_versions(), SID_FINAL.names]
     settings = [config.content_digest(), config.report_rows, engines, environment.pack.digest, dict(left_out)]
+    if config.disjoint_from:
+        settings.append(environment.other_sid_builds.digest)
     return digest_json([settings, runs.digest(), sorted(ids), versions])
 
 
@@ -128,6 +130,7 @@ def publish_sid(
         fingerprints=describe_stages(runs.names(), environment),
         quotas=tuple(quotas),
         left_out=dict(left_out),
+        disjoint_from=tuple(environment.other_sid_builds.builds),
         annotation=measure_annotation(known),
         counts=counter.finish(),
         shards=tuple(writer.shards),

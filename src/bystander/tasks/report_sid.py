@@ -32,6 +32,7 @@ def write_sid_report(store: Store, manifest: SidManifest, sample_rows: int) -> N
             ("prompts", manifest.prompts.name),
             *((role, f"{engine.name}: {engine.model}") for role, engine in manifest.engines.items()),
             ("code", manifest.code_version),
+            *((f"disjoint from {other.dataset}/{other.build}", other.uri) for other in manifest.disjoint_from),
         ],
         stages=[StageFunnel(s.stage, s.rows_in, s.kept, s.reasons) for s in manifest.stages],
         rows=rows,

@@ -11,16 +11,19 @@ from bystander.schemas.errors import BuildError, StorageError, StoreError, UserE
 from bystander.storage.build_checks import Finding
 from bystander.storage.build_contents import (
     BuildContents,
+    SpokenManifest,
     describe_build,
     read_columns,
     read_contents,
     read_row_contents,
+    read_spoken_manifest,
 )
-from bystander.storage.build_manifest import BuildManifest, VoicesDisjointBy, digest_rows, read_manifest
+from bystander.storage.build_manifest import BuildManifest, VoicesDisjointBy, digest_rows, read_build_kind
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.releases import open_build
 from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.stages.voice_sides import find_held_out_voices
+from bystander.tasks.verify_sid_disjointness import verify_sid_disjointness
 
 _VOICES = ("primary_voice", "third_party_voice")
 
@@ -40,7 +43,8 @@ def verify_disjointness(path: str | Path | Store, against: Sequence[str] = ()) -
     one, the third party's, the whole transcript), and no pair of voices. Where a build's manifest promises that it
     shares no voice, none may be in common, and all of its own must be on its side of the hold-out; of `against`, it is
     enough that one of the two builds promises it. A build that cannot be read itself has no findings here:
-    `verify_build` says so.
+    `verify_build` says so. A dyadic build's rows are held in the same way, as far as they have such texts; for SID
+    builds see `verify_sid_disjointness`.
 
     Args:
         path: the build's folder or fsspec URL.
@@ -51,15 +55,17 @@ def verify_disjointness(path: str | Path | Store, against: Sequence[str] = ()) -
         StorageError: one of `against` cannot be read.
     """
     store = path if isinstance(path, Store) else open_build(path)
-    others = [(read_contents([uri], normalise_text), read_manifest(open_build(uri))) for uri in against]
+    if _is_sid(store):
+        return Disjointness(*verify_sid_disjointness(store, against))
+    others = [(read_contents([uri], normalise_text), read_spoken_manifest(open_build(uri))) for uri in against]
     notices: list[str] = []
     try:
-        manifest = read_manifest(store)
+        manifest = read_spoken_manifest(store)
         for listed in manifest.disjoint_from:
             name = f"{listed.dataset}/{listed.build} ({listed.uri})"
             try:
                 other = open_store(listed.uri)
-                now = describe_build(other, read_manifest(other))
+                now = describe_build(other, read_spoken_manifest(other))
                 others.append((read_contents([other], normalise_text), manifest))
             except (UserError, StorageError, StoreError) as exc:
                 notices.append(f"not held against {name}, which cannot be read: {exc}")
@@ -72,18 +78,25 @@ def verify_disjointness(path: str | Path | Store, against: Sequence[str] = ()) -
             for finding in _compare(store, manifest, contents, _choose_by(manifest, other))
         ]
         findings += _check_sides(store, manifest)
-        if manifest.kind == "tpi_parts":
+        if isinstance(manifest, BuildManifest) and manifest.kind == "tpi_parts":
             findings += _compare_parts(store, manifest)
     except (BuildError, StorageError):
         return Disjointness([], notices)
     return Disjointness(findings, notices)
 
 
-def _choose_by(*manifests: BuildManifest) -> VoicesDisjointBy:
+def _is_sid(store: Store) -> bool:
+    try:
+        return read_build_kind(store).startswith("sid")
+    except (BuildError, StorageError):
+        return False
+
+
+def _choose_by(*manifests: SpokenManifest) -> VoicesDisjointBy:
     return "voice" if any(manifest.voices_disjoint_by == "voice" for manifest in manifests) else "pair"
 
 
-def _compare(store: Store, manifest: BuildManifest, other: BuildContents, by: VoicesDisjointBy) -> Iterator[Finding]:
+def _compare(store: Store, manifest: SpokenManifest, other: BuildContents, by: VoicesDisjointBy) -> Iterator[Finding]:
     name = _name_builds(other)
     if [build.rows_digest for build in other.builds] == [digest_rows(manifest)]:
         yield Finding("data", f"holds the same rows as {name}")
@@ -93,7 +106,7 @@ def _compare(store: Store, manifest: BuildManifest, other: BuildContents, by: Vo
             yield Finding(shard.file, f"{shared} is in {name} too", row.id, field)
 
 
-def _check_sides(store: Store, manifest: BuildManifest) -> Iterator[Finding]:
+def _check_sides(store: Store, manifest: SpokenManifest) -> Iterator[Finding]:
     """Yield the voices that are not on the side of the hold-out that the build says it draws from."""
     drawn: dict[str, Any] = manifest.config.get("stages", {}).get("choose_voices", {})
     use, share = drawn.get("use", "all"), drawn.get("hold_out", 0.0)

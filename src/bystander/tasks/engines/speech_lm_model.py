@@ -140,7 +140,8 @@ def find_turn_end(processor: Any) -> str:
         raise EngineSetupError(
             "the chat template ends no assistant's turn with a special token; fine-tune another model"
         )
-    return max(ends, key=len)
+    longest: str = max(ends, key=len)
+    return longest
 
 
 def open_processor(model: ModelSource) -> Any:

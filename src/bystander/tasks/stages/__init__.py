@@ -42,22 +42,31 @@ DYADIC_STAGES: tuple[str, ...] = ("build_dyadic", "synthesise_speech", "verify_s
 """The way of a one-speaker request, from the two-speaker row that it is taken from. There is no seam between two texts
 that `verify_mixture` could listen to."""
 
-RECORDING_STAGES: tuple[str, ...] = ("decode_recordings", "transcribe_recordings", "find_turns")
-"""The way of a SID recording until its turns are found."""
+RECORDING_STAGES: tuple[str, ...] = (
+    "check_known_recordings",
+    "decode_recordings",
+    "transcribe_recordings",
+    "find_turns",
+)
+"""The way of a SID recording until its turns are found. `check_known_recordings` has a part in it only where the build
+has others to be disjoint from, and so has `check_known_turns` below."""
 
 CONVERSATION_STAGES: tuple[str, ...] = ("write_conversations", "speak_conversations", "find_turns")
 """The same of a recording that is scripted and synthesised."""
 
-TURN_STAGES: tuple[str, ...] = ("tag_breaks", "align_words", "place_breaks")
+TURN_STAGES: tuple[str, ...] = ("check_known_turns", "tag_breaks", "align_words", "place_breaks")
 """The way of a turn, from cut out to finished."""
 
 NOISE_STAGES: tuple[str, ...] = ("make_noise_clips",)
 """The way of a clip without speech."""
 
 
+_OF_DISJOINTNESS = frozenset({"check_disjointness", "check_known_recordings", "check_known_turns"})
+
+
 def list_stages_needed(stages: Sequence[str], disjoint: bool) -> tuple[str, ...]:
     """Return the stages of a way that have something to do; `disjoint` says whether the build must share nothing."""
-    return tuple(stage for stage in stages if disjoint or stage != "check_disjointness")
+    return tuple(stage for stage in stages if disjoint or stage not in _OF_DISJOINTNESS)
 
 
 def get_stage(name: str) -> Stage:

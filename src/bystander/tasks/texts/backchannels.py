@@ -79,6 +79,13 @@ def find_new_intent(text: str, language: str, context: str = "") -> int | None:
     return _Reading(text, language, context).find_break()
 
 
+def find_substance(text: str, language: str) -> str:
+    """Return the text from its first word with new intent on; "" where it only acknowledges, or says nothing."""
+    reading = _Reading(text, language, "")
+    at = reading.find_break()
+    return "" if at is None else text[reading.words[at].start :]
+
+
 def find_segments(text: str, language: str) -> list[int]:
     """Return the positions of the words before which new intent can begin: those that open a stretch of the turn.
 

@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 from bystander.schemas.engines import RowFault, Samples
 from bystander.schemas.errors import BuildError, CorruptPartError, InputError
 from bystander.schemas.identity import make_rng
-from bystander.schemas.training_data import LeftOutRow
+from bystander.schemas.sid import SID_FINAL
+from bystander.schemas.tpi import FINAL
+from bystander.schemas.training_data import LeftOutRow, SourceKind
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.parquet_files import open_parquet
 from bystander.tasks.audio.coding import decode_audio
@@ -37,6 +39,8 @@ CACHE_MIB = 512
 _KEPT_FOOTERS = 64
 _SLACK_S = 0.05
 """By how much a clip may be shorter than its row says before it counts as cut short."""
+_SCHEMAS: Mapping[SourceKind, pa.Schema] = {"tpi": FINAL, "sid": SID_FINAL}
+"""Rows of builds. Their nullable columns may be missing in builds that are older than these columns."""
 _OF_INDEX = ("id", "query_id", "part", "duration_s")
 
 
@@ -65,8 +69,8 @@ class ShardExamples:
         Args:
             index: of the rows.
             make_example: what is made of each.
-            columns: of a build, that it wants besides the row's id; `audio` gives the encoded bytes. In dyadic Parquet
-                those that are not there are null.
+            columns: of a build, that it wants besides the row's id; `audio` gives the encoded bytes. Those that dyadic
+                Parquet lacks are null, and so are nullable ones that came after a build was made.
             rate: in Hz, at which sound is wanted; None where no samples are.
             seed: of the run.
             draws: what an epoch has of the rows; each once without it.
@@ -93,7 +97,7 @@ class ShardExamples:
         numbers = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
         self._groups: npt.NDArray[np.int64] = numbers[self._draws.rows[self._draws.starts]]
         for file in self._files:
-            self._check_columns(file, index.sources[file.source].kind == "dyadic")
+            self._check_columns(file, index.sources[file.source].kind)
         self._open()
 
     def _open(self) -> None:
@@ -270,10 +274,13 @@ class ShardExamples:
         if self._left_out_file is not None:
             append_left_out(self._left_out_file, row)
 
-    def _check_columns(self, file: IndexedFile, nullable: bool) -> None:
+    def _check_columns(self, file: IndexedFile, kind: SourceKind) -> None:
         missing = [name for name in self._columns if file.names.get(name, name) not in file.schema_names]
-        if missing and not nullable:
-            raise BuildError(f"{file.uri}: has no column {', '.join(missing)}, which this training reads")
+        if kind in _SCHEMAS:
+            schema = _SCHEMAS[kind]
+            missing = [name for name in missing if name not in schema.names or not schema.field(name).nullable]
+            if missing:
+                raise BuildError(f"{file.uri}: has no column {', '.join(missing)}, which this training reads")
 
 
 class _RowGroup:
