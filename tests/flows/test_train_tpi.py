@@ -106,6 +106,7 @@ def test_what_is_published_says_what_it_was_made_of(places: Path, store: Path) -
         "model/adapter_config.json",
         "model/adapter_model.safetensors",
         "model/speech_lm.json",
+        "report.html",
     }
     assert manifest.figures == {"trained_weights": 7232, "rows_left_out": {}}
     assert "adapter: THIS_FOLDER" in (folder / "README.md").read_text()
