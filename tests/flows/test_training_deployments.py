@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 
 def run(flow: Flow[Any, Any], **form: Any) -> tuple[str, str]:
     """Return name and message of a run's final state."""
-    state = flow(training=form, return_state=True)
+    state = flow(**{"training": form}, return_state=True)
     return state.name, state.message
 
 

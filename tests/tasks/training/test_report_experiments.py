@@ -36,6 +36,8 @@ def test_detectors_are_what_their_engines_are() -> None:
     ]
     everything = scores.scores[0].groups[-1]
     assert (bench.rows[0].apt_s, bench.rows[0].fir) == (everything.apt, everything.fir)
+    assert bench.note == ""
+    assert "tiny was trained on these very clips" in describe_bench(scores, None, "tiny").note
     assert [row.is_vad or row.is_trained for row in describe_bench(make_scores()).rows] == [False, False]
 
 

@@ -14,7 +14,7 @@ from bystander.schemas.sid_evaluation_scores import SidScores
 from bystander.schemas.training_report import DetectorBench, DetectorRow, PhaseCurves, TrainingReport
 from bystander.storage.build_manifest import REPORT_NAME
 from bystander.storage.evaluation_manifest import read_evaluation
-from bystander.storage.filesystem import Store
+from bystander.storage.filesystem import Store, open_store
 from bystander.storage.training_manifest import read_training
 from bystander.tasks.training.published_curves import read_histories
 
@@ -44,18 +44,20 @@ def describe_experiments(
     facts: list[tuple[str, str]] = []
     notes: list[str] = []
     links: list[tuple[str, str]] = []
+    seen: dict[str, str] = {}
     for folder in runs:
         manifest = read_training(folder)
         for phase, history in read_histories(folder, manifest).items():
             resumed = next(one.resumed_from for one in manifest.phases if one.phase == phase)
             phases.append(PhaseCurves(f"{manifest.name}, {phase}", history, resumed))
         facts.append((f"training {manifest.name}", f"{folder.uri}, content {manifest.content_digest[:12]}"))
+        seen |= {open_store(source.address).uri: manifest.name for source in manifest.data.sources}
         notes += manifest.notes
         links.append((f"training {manifest.name}", _find_page(folder, beside)))
     benches = []
     for folder in evaluations:
         _, scores = read_evaluation(folder, SidScores)
-        benches.append(describe_bench(scores, goal))
+        benches.append(describe_bench(scores, goal, seen.get(open_store(scores.bench.uri).uri)))
         facts.append((f"evaluation {scores.name}", f"{folder.uri}, bench {scores.bench.digest[:12]}"))
         links.append((f"evaluation {scores.name}", _find_page(folder, beside)))
     results = None if mixtures is None else read_results(mixtures)
@@ -65,7 +67,7 @@ def describe_experiments(
         links.append((f"mixtures {results.name}", _find_page(mixtures, beside)))
     return TrainingReport(
         title="Experiments in miniature",
-        summary="Small models, really trained on this package’s data, on benches that they have not seen.",
+        summary="Small models, trained on finished builds, and how they do on benches.",
         facts=facts,
         tiles=_count_tiles(benches, results),
         phases=phases,
@@ -76,8 +78,11 @@ def describe_experiments(
     )
 
 
-def describe_bench(scores: SidScores, goal: float | None = None) -> DetectorBench:
-    """Return the detectors of an evaluation beside each other, over all clips of its bench."""
+def describe_bench(scores: SidScores, goal: float | None = None, seen_by: str | None = None) -> DetectorBench:
+    """Return the detectors of an evaluation beside each other, over all clips of its bench.
+
+    `seen_by` is a training run that had this bench as its data.
+    """
     identities = {system.name: system.identity for system in scores.systems}
     rows = []
     for score in scores.scores:
@@ -87,7 +92,10 @@ def describe_bench(scores: SidScores, goal: float | None = None) -> DetectorBenc
         rows.append(
             DetectorRow(score.system, one.fir, one.irl, one.apt, is_vad=engine.endswith(_VAD), is_trained=is_trained)
         )
-    return DetectorBench(f"{scores.bench.dataset} / {scores.bench.build}", scores.bench.cases[AVERAGE], rows, goal)
+    note = "" if seen_by is None else f"{seen_by} was trained on these very clips: its figures say nothing of others."
+    return DetectorBench(
+        f"{scores.bench.dataset} / {scores.bench.build}", scores.bench.cases[AVERAGE], rows, goal, note
+    )
 
 
 def read_results(folder: Store) -> MixtureResults:
