@@ -196,7 +196,7 @@ def _make_callback(job: FitJob, on_record: OnRecord) -> Any:
     """
     from transformers import TrainerCallback
 
-    class TellRecords(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+    class TellRecords(TrainerCallback):
         def on_step_end(self, _args: Any, _state: Any, control: Any, **_: Any) -> Any:
             if control.should_save or control.should_training_stop:
                 control.should_log = True
