@@ -118,7 +118,7 @@ def test_a_run_is_published_whole_and_found_again(tmp_path: Path, told: Told) ->
     assert manifest == outcome.manifest == find_training(store, "run", manifest.content_digest)
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert files == {info.file for info in manifest.files} | {"manifest.json"}
-    assert files == {"README.md", "history/training.jsonl", "manifest.json", "weights/tiny.pt"}
+    assert files == {"README.md", "history/training.jsonl", "manifest.json", "report.html", "weights/tiny.pt"}
     phase = manifest.phases[0]
     history = parse_history((folder / phase.history).read_text(), phase.history)
     assert (phase.steps, phase.examples, phase.held_out, phase.resumed_from) == (23, 34, 7, ())
