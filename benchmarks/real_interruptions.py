@@ -26,7 +26,6 @@ import soundfile
 from bystander.schemas.alignment import AlignmentReply, AlignmentRequest
 from bystander.schemas.engines import Samples
 from bystander.schemas.sid_engine_configs import PocketsphinxAlignerConfig
-from bystander.storage.model_store import ModelStore
 from bystander.storage.transcripts.text_grid import parse_text_grid
 from bystander.tasks.audio.coding import decode_audio
 from bystander.tasks.audio.resampling import resample
@@ -76,7 +75,7 @@ def find_words(audio: Path, samples: Samples, text: str, grid: Path | None, alig
         words = [word for segment in segments for word in segment.words]
         if words:
             return [
-                Word(word.text, word.start_s, word.end_s)
+                Word(word.word, word.start_s, word.end_s)
                 for word in words
                 if word.start_s is not None and word.end_s is not None
             ]
@@ -106,7 +105,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    aligner = PocketsphinxAligner(PocketsphinxAlignerConfig(), ModelStore().resolve)
+    aligner = PocketsphinxAligner(PocketsphinxAlignerConfig())
     lines, counts = [], Counter[str]()
     for audio, text, grid in list_recordings(arguments.data):
         samples, rate = decode_audio(audio.read_bytes())
