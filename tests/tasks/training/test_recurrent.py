@@ -154,7 +154,16 @@ def make_row(row_id: str, break_s: float | None) -> dict[str, object]:
         ]
         words += [{"word": "go", "start_s": break_s, "end_s": 1.8}]
     index = None if break_s is None else 1
-    return {"id": row_id, "samples": samples, "words": words, "break_word_index": index, "language": "en"}
+    return {
+        "id": row_id,
+        "samples": samples,
+        "duration_s": 2.0,
+        "words": words,
+        "total_nonbreak": break_s is None,
+        "break_time_s": 2.0 if break_s is None else break_s,
+        "break_word_index": index,
+        "language": "en",
+    }
 
 
 class Rows:

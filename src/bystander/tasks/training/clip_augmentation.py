@@ -68,7 +68,7 @@ def _add_noise(samples: Samples, rate: int, pole: float, snr_db: float, rng: np.
         return samples
     noise = lfilter([1.0], [1.0, -pole], rng.standard_normal(len(samples), np.float32))
     noise *= np.sqrt(speech / np.mean(noise**2)) * 10 ** (-snr_db / 20)
-    return (samples + noise).astype(np.float32)
+    return np.asarray(samples + noise, np.float32)
 
 
 def _pass_line(samples: Samples, rate: int) -> Samples:

@@ -25,7 +25,8 @@ def format_tables(results: MixtureResults) -> str:
         f"A small model with two inputs, trained on each mixture with {seeds} seed{'s' if seeds > 1 else ''} and "
         f"scored on {results.bench.rows['tpi_test']} two-speaker rows (TPI-Test) and "
         f"{results.bench.rows['janus_test']} one-speaker rows of the same kind of words (Janus-Test) of "
-        f"`{results.bench.build}`. A share is the mean over seeds [{level} by Student's t over seeds; {level} by the bootstrap over requests].",
+        f"`{results.bench.build}`. A share is the mean over seeds [{level} by Student's t over seeds; "
+        f"{level} by the bootstrap over requests].",
         _tabulate(
             ("mixture", "perceives", *_METRICS.values(), "AUC of twins"),
             (_list_shares(summary) for summary in results.summaries),

@@ -20,7 +20,7 @@ Item = tuple[int, int]
 """Epoch and number of an example: the epoch goes with it into the worker processes."""
 
 
-class MicroBatches(Sampler[list[Item]]):  # type: ignore[misc]  # torch is not typed here
+class MicroBatches(Sampler[list[Item]]):
     """The planned micro-batches of an epoch, a list of items each. Every epoch has as many.
 
     Nothing is read here, so what a resumed run skips costs no more than its plan.

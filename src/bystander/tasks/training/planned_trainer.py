@@ -19,7 +19,7 @@ from bystander.tasks.training.planned_examples import EXAMPLES_KEY, CountedColla
 _WEIGHTS_NAME = "pytorch_model.bin"
 
 
-class PlannedTrainer(Trainer):  # type: ignore[misc]  # transformers is not typed here
+class PlannedTrainer(Trainer):
     """A trainer for any torch module whose `forward` returns a mapping with `loss`.
 
     The loss has to be the mean over what it counts in its micro-batch: the labels other than -100 where the batch has

@@ -20,9 +20,10 @@ from bystander.schemas.train_sid_config import Augmentation, CropSettings, Recur
 from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE, STEP_FRAMES, STEP_S, Features, measure_log_mel
 from bystander.tasks.training.clip_augmentation import augment_clip
 from bystander.tasks.training.contract import ExampleSource
-from bystander.tasks.training.crops import end_density, label_ends, shift_break
+from bystander.tasks.training.crops import Times, end_density, label_ends
+from bystander.tasks.training.sid_crops import find_label_break
 
-RECURRENT_COLUMNS = ("language", "words", "break_word_index")
+RECURRENT_COLUMNS = ("language", "duration_s", "total_nonbreak", "break_time_s", "break_word_index", "words")
 """Columns of SID_FINAL that a clip is made of, besides its sound."""
 _STAGE = "vary_clip"
 _BEFORE_S = 0.03
@@ -69,13 +70,13 @@ class MakeSpokenClip:
 
     def __call__(self, row: Mapping[str, Any], _: np.random.Generator) -> SpokenClip:
         """Return a row's clip. Columns read: id, samples (float32, 16 kHz), and `RECURRENT_COLUMNS`."""
-        starts, ends = ([word[name] for word in row["words"]] for name in ("start_s", "end_s"))
+        timed = [word for word in row["words"] if word["start_s"] is not None and word["end_s"] is not None]
         return SpokenClip(
             id=row["id"],
             samples=row["samples"],
             language=row["language"],
-            speech_s=(float(starts[0]), float(ends[-1])) if starts else None,
-            break_s=shift_break(starts, ends, row["break_word_index"], self.shift_words),
+            speech_s=(float(timed[0]["start_s"]), float(timed[-1]["end_s"])) if timed else None,
+            break_s=find_label_break(row, self.shift_words).break_s,
         )
 
 
@@ -167,7 +168,7 @@ def join_clips(before: SpokenClip, clip: SpokenClip, gap_s: float) -> SpokenClip
 
 def weigh_crops(steps: Features, break_s: float | None, crops: CropSettings) -> RecurrentExample:
     """Return the example of a clip's features: each step's label, and its share of the crops."""
-    ends_s = (np.arange(len(steps)) + 1) * STEP_S
+    ends_s: Times = (np.arange(len(steps), dtype=np.float64) + 1) * STEP_S
     density = end_density(ends_s - STEP_S / 2, max(len(steps), 1) * STEP_S, break_s, crops)
     weights = density / max(float(density.sum()), 1e-9)
     return RecurrentExample(steps, label_ends(ends_s, break_s).astype(np.float32), weights.astype(np.float32))

@@ -16,7 +16,7 @@ from bystander.tasks.training.two_input_rows import TwoInputExample
 _VARIANCE_FLOOR = 1e-4
 
 
-class TwoInputModel(nn.Module):  # type: ignore[misc]  # torch is not typed here
+class TwoInputModel(nn.Module):
     """Says which of some classes a clip is of.
 
     Words: the mean of the embeddings of words and pairs of words. Sound: a convolution over three frames, then mean and
