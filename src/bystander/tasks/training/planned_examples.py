@@ -50,7 +50,7 @@ class MicroBatches(Sampler[list[Item]]):
         return plan_epoch(self._source.lengths, self._source.groups, self._size, self._seed, epoch)
 
 
-class PlannedExamples(Dataset[Any]):  # type: ignore[misc]  # as above
+class PlannedExamples(Dataset[Any]):
     """The examples of a source by item.
 
     Accelerate tells the loader's dataset of a new epoch, however its sampler is wrapped, so it is passed on from here.
