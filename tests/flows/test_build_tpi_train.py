@@ -120,6 +120,7 @@ def test_second_run_makes_nothing(first: Built, store: Path, queries: Path) -> N
 
 def count_task_runs(built: Built) -> int:
     from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
     from prefect.client.schemas.sorting import FlowRunSort
 
     with get_client(sync_client=True) as client:
@@ -270,7 +271,8 @@ def test_prefect_shows_the_build(first: Built, tmp_path: Path, queries: Path) ->
 
     built = build(make_config(tmp_path, queries, dataset="shown", rows=10, targets__hard_negatives=2))
     with get_client(sync_client=True) as client:
-        artifacts = {item.key: item for item in client.read_artifacts() if (item.key or "").startswith("shown-")}
+        of_builds = ArtifactFilter(key=ArtifactFilterKey(like_="shown-%"))
+        artifacts = {item.key: item for item in client.read_artifacts(artifact_filter=of_builds)}
     assert set(artifacts) == {"shown-plan", "shown-progress", "shown-funnel", "shown-rejects", "shown-summary"}
     plan = json.loads(str(artifacts["shown-plan"].data))
     assert plan == [stage.as_row() for stage in built.heard.plans[0].stages]

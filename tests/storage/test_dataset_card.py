@@ -105,7 +105,7 @@ def test_card_says_how_much_of_a_segment_is_no_speech() -> None:
 
 
 def test_every_column_is_explained() -> None:
-    assert set(dataset_card._COLUMN_NOTES) == set(FINAL.names)
+    assert set(dataset_card.COLUMN_NOTES) == set(FINAL.names)
 
 
 def test_datasets_loads_a_build_by_its_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
