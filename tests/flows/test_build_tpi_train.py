@@ -120,7 +120,6 @@ def test_second_run_makes_nothing(first: Built, store: Path, queries: Path) -> N
 
 def count_task_runs(built: Built) -> int:
     from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
     from prefect.client.schemas.sorting import FlowRunSort
 
     with get_client(sync_client=True) as client:
@@ -268,6 +267,7 @@ def test_queries_of_which_none_can_be_spoken(tmp_path: Path) -> None:
 
 def test_prefect_shows_the_build(first: Built, tmp_path: Path, queries: Path) -> None:
     from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
     built = build(make_config(tmp_path, queries, dataset="shown", rows=10, targets__hard_negatives=2))
     with get_client(sync_client=True) as client:
