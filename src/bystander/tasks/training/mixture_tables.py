@@ -20,20 +20,21 @@ def format_tables(results: MixtureResults) -> str:
     """Return the tables: shares by mixture beside the paper's, rows, tests, controls, embeddings."""
     level = f"{100 * results.confidence:g} %"
     seeds = len(results.seeds)
+    two, one = results.bench.rows["tpi_test"], results.bench.rows["janus_test"]
     parts = [
         f"# Mixtures: {results.name}",
         f"A small model with two inputs, trained on each mixture with {seeds} seed{'s' if seeds > 1 else ''} and "
-        f"scored on {results.bench.rows['tpi_test']} two-speaker rows (TPI-Test) and "
-        f"{results.bench.rows['janus_test']} one-speaker rows of the same kind of words (Janus-Test) of "
-        f"`{results.bench.build}`. A share is the mean over seeds [{level} by Student's t over seeds; "
+        f"scored on the {two} two-speaker rows (TPI-Test) and the {one} one-speaker rows of the same kind of words "
+        f"(Janus-Test) of `{results.bench.build}`. A share is the mean over seeds [{level} by Student's t over seeds; "
         f"{level} by the bootstrap over requests].",
         _tabulate(
-            ("mixture", "perceives", *_METRICS.values(), "AUC of twins"),
+            ("mixture", "perceives", *_METRICS.values(), "gap", "AUC of twins"),
             (_list_shares(summary) for summary in results.summaries),
         ),
         "False interruptions: share of the one-speaker rows taken for an interruption, lower is better. Recognised: of "
         "the two-speaker rows. Class right: recognised, and of the right class. False on dyadic: of requests said to "
-        "the end by one speaker. AUC of twins: whether the model finds the two-speaker one of two rows with the same "
+        "the end by one speaker. Gap: recognised less false interruptions; a model that only says one thing more often "
+        "than another has none. AUC of twins: whether the model finds the two-speaker one of two rows with the same "
         "words; 0.5 is chance, and all that words alone can reach.",
         "What the TPI paper measured with a model of seven billion weights, judged by a language model (Table 2):",
         _tabulate(
@@ -100,8 +101,14 @@ def _list_shares(summary: MixtureSummary) -> tuple[str, ...]:
         summary.mixture,
         _INPUTS[summary.inputs],
         *(_format_share(share) for share in shares),
+        _format(_measure_gap(summary)),
         _format_estimate(summary.twin_auc),
     )
+
+
+def _measure_gap(summary: MixtureSummary) -> float | None:
+    recognised, wrong = summary.recognised.over_seeds.mean, summary.false_interruption.over_seeds.mean
+    return None if recognised is None or wrong is None else recognised - wrong
 
 
 def _list_tests(results: MixtureResults) -> Iterable[tuple[str, ...]]:
