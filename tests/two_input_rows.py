@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -48,10 +49,7 @@ def make_planted_rows(requests: int, prefix: str = "row", first: int = 0) -> lis
             make_planted_row(number, "two_speaker", label, prefix),
             make_planted_row(number, "hard_negative", prefix=prefix),
         ]
-        twins = [
-            TwoInputRow(**{**_fields(row), "words": pair[0].words, "twin_id": other.id})
-            for row, other in (pair, pair[::-1])
-        ]
+        twins = [replace(row, words=pair[0].words, twin_id=other.id) for row, other in (pair, pair[::-1])]
         rows += [*twins, make_planted_row(number, "dyadic", prefix=prefix)]
     return rows
 
@@ -72,7 +70,3 @@ def index_planted_rows(rows: Sequence[TwoInputRow]) -> RowIndex:
         "row": list(range(count)),
     }
     return RowIndex((), (), pa.table(columns, schema=INDEX_ROW))
-
-
-def _fields(row: TwoInputRow) -> dict[str, object]:
-    return {name: getattr(row, name) for name in TwoInputRow.__slots__}
