@@ -9,13 +9,17 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from bystander.cli.main import app
 from bystander.flows.compare_mixtures import compare_mixtures
 from bystander.flows.train_tpi import train_tpi
 from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.mixture_config import CompareMixturesConfig
 from bystander.schemas.mixture_results import MixtureResults
 from bystander.schemas.train_tpi_config import TrainTpiConfig
+from bystander.storage.filesystem import open_store
 from bystander.storage.mixture_files import TABLES_NAME, MixtureManifest
+from bystander.storage.stored_builds import list_stored_builds
+from bystander.storage.verify_training import verify_training
 from bystander.tasks.training.two_input_files import load_two_input
 from final_rows import make_rows
 from training_rows import make_va_row, write_small_groups, write_va
@@ -74,7 +78,16 @@ def test_every_model_is_trained_scored_and_written_once(fields: dict[str, Any]) 
     assert again.reused
     assert again.results == results
     assert "nothing new" in told[-1]
+    assert verify_training(open_store(str(folder))) == []
+    stored = {build.name: build for build in list_stored_builds(open_store(str(folder.parent.parent)))}
+    assert stored[f"trained/{folder.name}"].condition == "training"
+    shown = CliRunner().invoke(app, ["train", "show", str(folder)])
+    assert shown.output == (folder / TABLES_NAME).read_text()
+
     (folder / "results.json").write_text("{}")
+    assert [(finding.file, finding.problem) for finding in verify_training(open_store(str(folder)))] == [
+        ("results.json", f"has 2 bytes, the manifest says {manifest.files[0].bytes}")
+    ]
     mended = compare_mixtures(config)
     assert not mended.reused
     assert mended.results == results

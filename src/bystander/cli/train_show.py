@@ -15,13 +15,19 @@ def train_show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a run, or its folder or URL.")],
     out: Annotated[str, typer.Option(help="Store: folder or URL that the run lies in.")] = "bystander-store",
 ) -> None:
-    """Show a training run: its data, settings, figures, and its losses over the steps."""
+    """Show a training run: its data, settings, figures, and its losses over the steps; or an experiment's tables."""
     from bystander.cli.tables import open_console
+    from bystander.storage.build_manifest import MANIFEST_NAME
     from bystander.storage.filesystem import open_store
+    from bystander.storage.mixture_files import TABLES_NAME, is_mixtures, read_mixtures
     from bystander.storage.training_manifest import open_training, read_training
     from bystander.tasks.training.published_curves import draw_curves
 
     folder = open_store(name) if "/" in name else open_training(open_store(out), name)
+    if folder.exists(MANIFEST_NAME) and is_mixtures(folder.read_bytes(MANIFEST_NAME)):
+        read_mixtures(folder)
+        typer.echo(folder.read_bytes(TABLES_NAME).decode(), nl=False)
+        return
     manifest = read_training(folder)
     curves = draw_curves(folder.uri, manifest)
     console = open_console()

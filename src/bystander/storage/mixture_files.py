@@ -6,13 +6,15 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bystander.schemas.errors import BuildError, StorageError
 from bystander.schemas.mixture_results import RESULTS_NAME, MixtureResults
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.filesystem import Store
+from bystander.storage.training_manifest import TrainedFile, has_format
 
+MIXTURES_FORMAT: Literal["bystander-mixtures-manifest"] = "bystander-mixtures-manifest"
 TABLES_NAME = "tables.md"
 PACKAGES = ("numpy", "onnxruntime", "scikit-learn", "scipy", "statsmodels", "torch", "transformers")
 """Packages whose version can change a figure."""
@@ -22,24 +24,16 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class MixtureFile(_Section):
-    """A file of the experiment."""
-
-    file: str
-    bytes: int = Field(ge=0)
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-
-
 class MixtureManifest(_Section):
     """Everything about an experiment but its figures, which are in `results.json`."""
 
-    format: Literal["bystander-mixtures-manifest"] = "bystander-mixtures-manifest"
+    format: Literal["bystander-mixtures-manifest"] = MIXTURES_FORMAT
     format_version: Literal[1] = 1
     name: str
     content_digest: str
     """Of configuration and rows: an equal one means that a new run would find the same."""
     config: dict[str, Any]
-    files: tuple[MixtureFile, ...]
+    files: tuple[TrainedFile, ...]
     code_version: str
     packages: dict[str, str]
 
@@ -53,7 +47,7 @@ def write_results(
     for name, text in {RESULTS_NAME: results.model_dump_json(indent=1) + "\n", **texts}.items():
         data = text.encode()
         folder.write_bytes(name, data)
-        written.append(MixtureFile(file=name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()))
+        written.append(TrainedFile(file=name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()))
     manifest = MixtureManifest(
         name=results.name,
         content_digest=results.content_digest,
@@ -66,12 +60,33 @@ def write_results(
     return manifest
 
 
+def is_mixtures(manifest: bytes) -> bool:
+    """Return whether a manifest's bytes are those of an experiment with mixtures, whole or not."""
+    return has_format(manifest, MIXTURES_FORMAT)
+
+
+def read_mixtures(folder: Store) -> MixtureManifest:
+    """Return the manifest of a finished experiment.
+
+    Raises:
+        BuildError: it is damaged or of another version.
+        StorageError: it cannot be read.
+    """
+    try:
+        return MixtureManifest.model_validate_json(folder.read_bytes(MANIFEST_NAME))
+    except ValidationError as exc:
+        raise BuildError(
+            f"{folder.uri_of(MANIFEST_NAME)}: is not the manifest of an experiment with mixtures of this version "
+            f"({exc.errors()[0]['msg']})"
+        ) from exc
+
+
 def find_results(folder: Store, content_digest: str) -> MixtureResults | None:
     """Return the results that lie in a folder, if they are whole and were found from the same content."""
     try:
         if not folder.exists(MANIFEST_NAME):
             return None
-        manifest = MixtureManifest.model_validate_json(folder.read_bytes(MANIFEST_NAME))
+        manifest = read_mixtures(folder)
         whole = all(folder.sha256(info.file) == info.sha256 for info in manifest.files)
         if manifest.content_digest != content_digest or not whole:
             return None

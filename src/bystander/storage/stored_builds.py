@@ -15,6 +15,7 @@ from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.card_parts import CARD_NAME
 from bystander.storage.evaluation_manifest import EVALUATIONS
 from bystander.storage.filesystem import Store
+from bystander.storage.mixture_files import MIXTURES_FORMAT
 from bystander.storage.part_use import RECORDS_FOLDER
 from bystander.storage.published_files import is_of_a_build
 from bystander.storage.release_folders import MARK_NAME, ReleaseState, read_mark
@@ -27,6 +28,7 @@ _FORMATS: Mapping[str, BuildCondition] = {
     "bystander-build": "finished",
     "bystander-evaluation-manifest": "evaluation",
     TRAINING_FORMAT: "training",
+    MIXTURES_FORMAT: "training",
 }
 _OWN_NAMES = frozenset({MANIFEST_NAME, CARD_NAME, MARK_NAME})
 

@@ -149,11 +149,16 @@ def read_training(folder: Store) -> TrainingManifest:
 
 def is_training(manifest: bytes) -> bool:
     """Return whether a manifest is that of a training run, whole or not."""
+    return has_format(manifest, TRAINING_FORMAT)
+
+
+def has_format(manifest: bytes, name: str) -> bool:
+    """Return whether a manifest says that it is of a format."""
     try:
         value = json.loads(manifest)
     except ValueError:
         return False
-    return isinstance(value, dict) and value.get("format") == TRAINING_FORMAT
+    return isinstance(value, dict) and value.get("format") == name
 
 
 def find_training(store: Store, name: str, content_digest: str) -> TrainingManifest | None:
