@@ -17,6 +17,7 @@ from bystander.schemas.evaluate_sid_config import load_sid_evaluation_config
 from bystander.schemas.train_sid_config import TrainSidConfig, list_train_sid_profiles, load_train_sid_config
 from bystander.storage.filesystem import open_store
 from bystander.storage.training_manifest import open_training, read_training
+from bystander.tasks.training.sid_trainers import describe_usage
 from sid_rows import make_sid_rows, write_sid_build
 from tiny_sid_lm import save_language_model, save_whisper
 
@@ -103,6 +104,8 @@ def test_profiles_are_the_papers_and_a_miniature() -> None:
     assert (paper.k, paper.crops.shift_words) == (3, 1)
     assert paper.alignment is not None
     assert miniature.alignment is None
+    assert "stop at the first positive chunk" in describe_usage(miniature.model_copy(update={"k": 1}))
+    assert "stop after 3 positive chunks in a row" in describe_usage(paper)
     assert load_train_sid_config("miniature", (), {"model.architecture": "sid_lm"}).model.architecture == "sid_lm"
 
 

@@ -37,11 +37,6 @@ class Augmentation(Params):
     Ranges are drawn from evenly, a clip and epoch; shares are of the clips. What is held out is never varied.
     """
 
-    cut_share: float = Field(0.4, ge=0, le=1)
-    """Heard only from shortly before their break on, as far as something was said before it: an interruption more that
-    begins at once."""
-    cut_lead_s: tuple[float, float] = (0.05, 0.35)
-    """Kept of such a clip before its break."""
     joined_share: float = Field(0.3, ge=0, le=1)
     """Put after the backchannel of another clip of the language, as far as the one that is drawn is a backchannel."""
     joined_gap_s: tuple[float, float] = (0.1, 0.6)
@@ -60,12 +55,10 @@ class Augmentation(Params):
 
     @model_validator(mode="after")
     def _ranges_ascend(self) -> Augmentation:
-        for name in ("cut_lead_s", "joined_gap_s", "speed", "lead_s", "noise_snr_db", "gain_db"):
+        for name in ("joined_gap_s", "speed", "lead_s", "noise_snr_db", "gain_db"):
             lowest, highest = getattr(self, name)
             if lowest > highest:
                 raise ValueError(f"{name}: give two numbers, the smaller first, not {lowest}, {highest}")
-        if self.cut_lead_s[0] < 0:
-            raise ValueError("cut_lead_s: give two numbers from 0 on")
         if not 0.5 <= self.speed[0] <= self.speed[1] <= 2.0 or not 0 <= self.lead_s[0] <= self.lead_s[1] <= 10:
             raise ValueError("speed: two numbers from 0.5 to 2; lead_s: two from 0 to 10")
         return self

@@ -33,7 +33,6 @@ from bystander.tasks.training.recurrent_examples import (
     RecurrentExamples,
     SpokenClip,
     collate_examples,
-    cut_to_break,
     join_clips,
     weigh_crops,
 )
@@ -214,18 +213,6 @@ def test_joined_clips_keep_their_words_and_their_pause() -> None:
     at = round(1.55 * SAMPLING_RATE)
     np.testing.assert_array_equal(joined.samples[at : at + 8000], clip.samples[16000:24000])
     np.testing.assert_array_equal(joined.samples[:9600], before.samples[:9600])
-
-
-def test_cut_clip_begins_before_what_is_new() -> None:
-    (clip,) = Rows([make_row("a", 1.0)], 1).read([0], 0)
-    assert (clip.anew_s, clip.break_s) == (pytest.approx(1.0), pytest.approx(1.8))
-    cut = cut_to_break(clip, 0.25)
-    np.testing.assert_array_equal(cut.samples, clip.samples[12000:])
-    assert cut.speech_s == pytest.approx((0.25, 1.05))
-    assert (cut.anew_s, cut.break_s) == (pytest.approx(0.25), pytest.approx(1.05))
-    assert cut_to_break(cut, 0.1) is cut  # nothing is said before its break
-    (backchannel,) = Rows([make_row("b", None)]).read([0], 0)
-    assert cut_to_break(backchannel, 0.1) is backchannel
 
 
 def test_break_moves_with_the_sound() -> None:

@@ -44,8 +44,6 @@ class SpokenClip:
     """From the start of its first word to the end of its last; None where nobody speaks."""
     break_s: float | None
     """The label's break, shifted; None where none breaks."""
-    anew_s: float | None
-    """The row's own break, unshifted: where its user begins to say something new; None where none breaks."""
 
     @property
     def is_backchannel(self) -> bool:
@@ -79,7 +77,6 @@ class MakeSpokenClip:
             language=row["language"],
             speech_s=(float(timed[0]["start_s"]), float(timed[-1]["end_s"])) if timed else None,
             break_s=find_label_break(row, self.shift_words).break_s,
-            anew_s=find_label_break(row, 0).break_s,
         )
 
 
@@ -128,9 +125,6 @@ class RecurrentExamples:
         if settings is None:
             return weigh_crops(measure_log_mel(clip.samples, self._bands), clip.break_s, self._crops)
         rng = make_rng(self._seed, clip.id, _STAGE, epoch)
-        cuts, lead_s = rng.random() < settings.cut_share, float(rng.uniform(*settings.cut_lead_s))
-        if cuts:
-            clip = cut_to_break(clip, lead_s)
         clip = self._join(clip, number, epoch, settings, rng)
         samples, break_s = augment_clip(clip.samples, SAMPLING_RATE, clip.break_s, settings, rng)
         return weigh_crops(measure_log_mel(samples, self._bands), break_s, self._crops)
@@ -148,23 +142,6 @@ class RecurrentExamples:
         if not before.is_backchannel or before.language != clip.language:
             return clip
         return join_clips(before, clip, gap_s)
-
-
-def cut_to_break(clip: SpokenClip, lead_s: float) -> SpokenClip:
-    """Return a clip from `lead_s` before its own break on; one before whose break nothing is said is left as it is."""
-    if clip.speech_s is None or clip.anew_s is None or clip.break_s is None:
-        return clip
-    if clip.anew_s <= clip.speech_s[0] + _BEFORE_S:
-        return clip
-    first = round(max(0.0, clip.anew_s - lead_s) * SAMPLING_RATE)
-    from_s = first / SAMPLING_RATE
-    return replace(
-        clip,
-        samples=clip.samples[first:],
-        speech_s=(clip.anew_s - from_s, clip.speech_s[1] - from_s),
-        break_s=clip.break_s - from_s,
-        anew_s=clip.anew_s - from_s,
-    )
 
 
 def join_clips(before: SpokenClip, clip: SpokenClip, gap_s: float) -> SpokenClip:
@@ -186,7 +163,6 @@ def join_clips(before: SpokenClip, clip: SpokenClip, gap_s: float) -> SpokenClip
         samples=samples,
         speech_s=(before.speech_s[0], clip.speech_s[1] + later_s),
         break_s=None if clip.break_s is None else clip.break_s + later_s,
-        anew_s=None if clip.anew_s is None else clip.anew_s + later_s,
     )
 
 

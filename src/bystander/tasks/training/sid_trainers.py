@@ -69,8 +69,9 @@ def open_sid_trainer(config: TrainSidConfig) -> SidTrainer:
 def describe_usage(config: TrainSidConfig) -> str:
     """Return the card's words on how the detector is heard: the exact command, with the K of the configuration."""
     engine = config.model.architecture
+    rule = "at the first positive chunk" if config.k == 1 else f"after {config.k} positive chunks in a row"
     return (
-        f"Its threshold was chosen for this rule: stop after {config.k} positive chunks in a row. In its folder:\n\n"
+        f"Its threshold was chosen for this rule: stop {rule}. In its folder:\n\n"
         "```sh\n"
         f"bystander evaluate sid --bench BENCH --detectors {config.training_name}=k{config.k}:{engine}:model=.\n"
         "```"
