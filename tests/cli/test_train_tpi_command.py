@@ -12,7 +12,7 @@ pytest.importorskip("peft")
 
 from bystander.cli.main import main
 from tiny_omni import save_qwen_omni
-from training_rows import write_tpi
+from training_rows import make_va_row, write_tpi, write_va
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -37,6 +37,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
         (["--data", "nowhere", "--mixture", "base"], "nowhere"),
         (["--mixture", "most"], "mixture: "),
         (["--batch-size", "6", "--micro-batch-size", "4"], "batch_size 6 is no multiple of micro_batch_size 4"),
+        (["--set", "dyadic.text_column=q"], "dyadic.text_column: name the Parquet that it is about with --dyadic"),
+        (["--dyadic", "va.parquet", "--set", "dyadic.text=q"], "dyadic.0.text: no such field; there are audio_column,"),
         (["--set", "model.lora.r=0"], "model.speech_lm.lora.r: "),
         (["--set", "model.lora.rank=8"], "rank: no such field; there are alpha, dropout, r, target_modules"),
     ],
@@ -47,6 +49,15 @@ def test_mistakes_are_one_line(run: Run, options: list[str], words: str) -> None
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert words in err
+
+
+def test_columns_of_dyadic_parquet_are_named_by_option(run: Run, tmp_path: Path) -> None:
+    write_tpi(tmp_path / "build", 6, 0)
+    write_va(tmp_path / "va.parquet", [make_va_row(0)])
+    options = ["--profile", "fake", "--model", tmp_path, "--data", tmp_path / "build", "--mixture", "va"]
+    options += ["--dyadic", tmp_path / "va.parquet", "--set", "dyadic.text_column"]
+    assert "has no column told; it has" in run(*options[:-1], "dyadic.text_column=told")[2]
+    assert "has no column" not in run(*options[:-1], "dyadic.text_column=answer")[2]
 
 
 @pytest.mark.usefixtures("prefect_server")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from bystander.cli.overrides import gather_overrides
+from bystander.cli.train_options import list_dyadic
 
 
 def train_mixtures(
@@ -50,7 +51,6 @@ def train_mixtures(
 
     given = {
         "data": data or None,
-        "dyadic": [{"path": path} for path in dyadic or []] or None,
         "bench": bench,
         "bench_dyadic": [{"path": path} for path in bench_dyadic or []] or None,
         "seeds": seeds,
@@ -58,9 +58,10 @@ def train_mixtures(
         "store": out,
         "name": name,
     }
-    settings = validate_fields(
-        CompareMixturesConfig, lay_over({}, config or (), gather_overrides(set_, given)), "miniature"
-    )
+    overrides = gather_overrides(set_, given)
+    if sources := list_dyadic(dyadic or (), overrides):
+        overrides["dyadic"] = sources
+    settings = validate_fields(CompareMixturesConfig, lay_over({}, config or (), overrides), "miniature")
     from bystander.flows.compare_mixtures import compare_mixtures
     from bystander.storage.mixture_files import TABLES_NAME
 

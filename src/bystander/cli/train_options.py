@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bystander.cli.evaluate_options import run_and_show
-from bystander.schemas.errors import EngineSetupError
+from bystander.schemas.errors import ConfigError, EngineSetupError
 
 if TYPE_CHECKING:
     from bystander.flows.training_run import TrainingOutcome
@@ -49,6 +49,19 @@ Set = Annotated[
 ]
 
 PACKAGES = ("torch", "transformers", "accelerate")
+
+
+def list_dyadic(paths: Sequence[str], overrides: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the dyadic sources of options, and take `dyadic.NAME` out of the overrides: it holds for each of them.
+
+    Raises:
+        ConfigError: there is no source for it to hold for.
+    """
+    shared = {key: overrides.pop(key) for key in list(overrides) if key.startswith("dyadic.")}
+    if shared and not paths:
+        raise ConfigError(f"{next(iter(shared))}: name the Parquet that it is about with --dyadic")
+    columns = {key.removeprefix("dyadic."): value for key, value in shared.items()}
+    return [{"path": path, **columns} for path in paths] or None
 
 
 def require_packages(names: Iterable[str] = PACKAGES) -> None:

@@ -22,6 +22,7 @@ from bystander.cli.train_options import (
     Set,
     Steps,
     gather_optimisation,
+    list_dyadic,
     require_packages,
     train_and_show,
 )
@@ -36,7 +37,7 @@ def train_tpi(
         list[str] | None,
         typer.Option(
             help="Requests of one speaker with replies: a build of them, or a path, glob or URL of Parquet with the "
-            "columns of VoiceAssistant-400K (others with --set dyadic); may be repeated."
+            "columns of VoiceAssistant-400K (others with --set dyadic.text_column=question); may be repeated."
         ),
     ] = None,
     mixture: Annotated[
@@ -75,7 +76,6 @@ def train_tpi(
 
     given: dict[str, Any] = {
         "data": data or None,
-        "dyadic": [{"path": path} for path in dyadic or []] or None,
         "mixture": mixture,
         "model.model": model,
         **gather_optimisation(epochs, steps, learning_rate, batch_size, micro_batch_size),
@@ -85,7 +85,10 @@ def train_tpi(
         "store": out,
         "name": name,
     }
-    settings = load_train_tpi_config(profile, config or (), gather_overrides(set_, given))
+    overrides = gather_overrides(set_, given)
+    if sources := list_dyadic(dyadic or (), overrides):
+        overrides["dyadic"] = sources
+    settings = load_train_tpi_config(profile, config or (), overrides)
     require_packages()
 
     from bystander.flows.check_train_tpi import check_train_tpi

@@ -81,7 +81,7 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
 
     store = open_store(config.store)
     trained = index_rows(config.data, config.dyadic)
-    bench = index_rows((config.bench,), config.bench_dyadic)
+    bench = index_rows((config.bench,), config.bench_dyadic, to_train_on=False)
     content_digest = digest_json([_VERSION, config.content_digest(), _digest(trained), _digest(bench)])
     name = config.training_name
     folder = store.child(TRAINED, name)

@@ -148,3 +148,16 @@ def test_a_build_of_dyadic_rows_states_its_lengths(tmp_path: Path) -> None:
     store.write_bytes(shards[0].file, store.read_bytes(shards[0].file)[:-1])
     with pytest.raises(BuildError, match="its manifest says"):
         index(store.uri)
+
+
+def test_files_without_a_row_are_refused_and_empty_shards_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "some").mkdir()
+    path = write_va(tmp_path / "some" / "a.parquet", [make_va_row(index) for index in range(3)])
+    table = pq.read_table(path)
+    empty = tmp_path / "none" / "b.parquet"
+    empty.parent.mkdir()
+    pq.write_table(table.slice(0, 0), empty)
+    with pytest.raises(InputError, match=r"b\.parquet: has no row$"):
+        index(empty)
+    pq.write_table(table.slice(0, 0), path.parent / "0.parquet")
+    assert len(index(path.parent)) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 from itertools import zip_longest
@@ -17,6 +18,7 @@ import pytest
 from bystander.schemas.engines import RowFault
 from bystander.schemas.errors import BuildError, CorruptPartError, InputError
 from bystander.schemas.train_tpi_config import DyadicSource
+from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.tasks.training.dyadic_rows import index_dyadic
 from bystander.tasks.training.epoch_plan import plan_epoch
 from bystander.tasks.training.left_out_rows import read_left_out
@@ -239,3 +241,12 @@ def test_index_rows_have_their_schema(build: Path) -> None:
     rows = index_tpi_builds([str(build)]).rows
     assert rows.schema.field("row").type == pa.int32()
     assert not rows.schema.field("id").nullable
+
+
+def test_a_bench_is_not_trained_on(tmp_path: Path) -> None:
+    store = write_tpi(tmp_path / "bench")
+    manifest = json.loads(store.read_bytes(MANIFEST_NAME))
+    store.write_bytes(MANIFEST_NAME, json.dumps({**manifest, "kind": "tpi_bench"}).encode())
+    assert len(index_tpi_builds([store.uri])) == 32
+    with pytest.raises(InputError, match=r"^data: .*bench is a bench, .*; name a build of tpi-train rows$"):
+        index_tpi_builds([store.uri], to_train_on=True)

@@ -129,9 +129,9 @@ def open_alignment_rows(
     ]
     found: list[tuple[RowIndex, tuple[str, ...]]] = []
     if builds:
-        found.append((index_sid_builds(builds), ("text",)))
+        found.append((index_sid_builds(builds, to_train_on=True), ("text",)))
     if tpi_builds:
-        found.append((index_tpi_builds(tpi_builds), ("primary_text", "third_party_text")))
+        found.append((index_tpi_builds(tpi_builds, to_train_on=True), ("primary_text", "third_party_text")))
     if dyadic:
         found.append((index_dyadic(dyadic, join_indexes(())), ("request",)))
     train: list[ShardExamples] = []

@@ -81,6 +81,8 @@ def _index_source(source: DyadicSource, queries: dict[str, str]) -> RowIndex:
             return _index_build(source, store, address, queries)
     places = [*_find_files(address, is_pattern)]
     found = [_index_file(source, store, path, None, number, queries) for number, (store, path) in enumerate(places)]
+    if not any(len(rows) or left_out for _, rows, left_out in found):
+        raise InputError(f"dyadic {address}: has no row")
     digest = digest_json([[posixpath.basename(file.path), file.bytes] for file, _, _ in found])
     record = SourceRecord(
         address=address, kind="dyadic", rows_digest=digest, rows=sum(len(rows) for _, rows, _ in found)
@@ -233,7 +235,10 @@ def _measure_bytes_a_second(part: pq.ParquetFile, file: IndexedFile) -> float:
     """Return how many bytes of encoded sound a second has, by the first clips of a file."""
     if not part.metadata.num_row_groups:
         return _BYTES_A_SECOND
-    column = next(part.iter_batches(batch_size=8, row_groups=[0], columns=[file.audio_leaf])).column(0)
+    first = next(part.iter_batches(batch_size=8, columns=[file.audio_leaf]), None)
+    if first is None:
+        return _BYTES_A_SECOND
+    column = first.column(0)
     sounds = column.field("bytes") if pa.types.is_struct(column.type) else column
     for data in sounds.to_pylist():
         try:

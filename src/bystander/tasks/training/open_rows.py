@@ -46,7 +46,7 @@ def open_tpi_rows(
         InputError: dyadic Parquet is missing or lacks a column.
         StorageError: a shard cannot be read.
     """
-    index = index_tpi_builds(config.data)
+    index = index_tpi_builds(config.data, to_train_on=True)
     if config.mixture != "base":
         index = join_indexes([index, index_dyadic(config.dyadic, index)])
     train, held_out, record = mix_parts(index, config.mixture, config.proportions, config.seed, config.held_out.share)
@@ -87,7 +87,7 @@ def open_sid_rows(
     """
     if not builds:
         raise ConfigError("data: name the folder of a finished build of SID rows")
-    index = index_sid_builds(builds)
+    index = index_sid_builds(builds, to_train_on=True)
     train, held, record = take_all(index, seed, held_out)
 
     def make(draws: RowDraws) -> ShardExamples:

@@ -14,9 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bystander.schemas.errors import BuildError, CorruptPartError, StorageError
+from bystander.schemas.errors import BuildError, CorruptPartError, InputError, StorageError
 from bystander.schemas.training_data import LeftOutRow, SourceKind, SourceRecord
-from bystander.storage.build_manifest import ManifestBase, ShardInfo, digest_rows, read_manifest
+from bystander.storage.build_manifest import (
+    MANIFEST_NAME,
+    ManifestBase,
+    ShardInfo,
+    digest_rows,
+    read_build_kind,
+    read_manifest,
+)
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.parquet_files import open_parquet
 from bystander.storage.releases import pin_build
@@ -87,19 +94,20 @@ class RowIndex:
         return len(self.rows)
 
 
-def index_tpi_builds(addresses: Sequence[str]) -> RowIndex:
+def index_tpi_builds(addresses: Sequence[str], to_train_on: bool = False) -> RowIndex:
     """Return the index of finished TPI builds; `latest` stands for the latest release.
 
     Raises:
+        InputError: one is a bench, and its rows are to be trained on.
         BuildError: one is no finished TPI build, or a shard is missing or not as its manifest says.
         StorageError: a shard cannot be read.
     """
-    return join_indexes([_index_build(address, "tpi") for address in addresses])
+    return join_indexes([_index_build(address, "tpi", to_train_on) for address in addresses])
 
 
-def index_sid_builds(addresses: Sequence[str]) -> RowIndex:
+def index_sid_builds(addresses: Sequence[str], to_train_on: bool = False) -> RowIndex:
     """Return the index of finished SID builds, see `index_tpi_builds`."""
-    return join_indexes([_index_build(address, "sid") for address in addresses])
+    return join_indexes([_index_build(address, "sid", to_train_on) for address in addresses])
 
 
 def join_indexes(indexes: Iterable[RowIndex]) -> RowIndex:
@@ -151,9 +159,11 @@ def count_chars(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.utf8_length(column), 0).cast(pa.int32())
 
 
-def _index_build(address: str, kind: SourceKind) -> RowIndex:
+def _index_build(address: str, kind: SourceKind, to_train_on: bool) -> RowIndex:
     pinned = pin_build(address)
     store = open_store(pinned)
+    if to_train_on and store.exists(MANIFEST_NAME) and read_build_kind(store) == f"{kind}_bench":
+        raise InputError(f"data: {pinned} is a bench, which is for scores alone; name a build of {kind}-train rows")
     manifest: ManifestBase = read_manifest(store) if kind == "tpi" else read_sid_manifest(store)
     found = store.map(lambda shard: _index_shard(store, shard, kind), manifest.shards)
     tables = [

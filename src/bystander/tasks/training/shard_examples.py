@@ -42,6 +42,8 @@ _SLACK_S = 0.05
 _SCHEMAS: Mapping[SourceKind, pa.Schema] = {"tpi": FINAL, "sid": SID_FINAL}
 """Rows of builds. Their nullable columns may be missing in builds that are older than these columns."""
 _OF_INDEX = ("id", "query_id", "part", "duration_s")
+_REMEDIES = {"longer_than_max_length": "raise model.max_length", "longer_than_the_model_hears": "leave the file out"}
+"""What to do where not one row of a row group can be used, by the reason of its last; else the file is at fault."""
 
 
 class ShardExamples:
@@ -172,7 +174,7 @@ class ShardExamples:
         file = self._files[self._at["file"][row]]
         raise InputError(
             f"{file.uri}: no row of its row group {self._at['row_group'][row]} can be used, the last because of "
-            f"{example.reason} ({example.detail}); leave the file out or mend it"
+            f"{example.reason} ({example.detail}); {_REMEDIES.get(example.reason, 'leave the file out or mend it')}"
         )
 
     def _list_stand_ins(self, row: int) -> npt.NDArray[np.int64]:

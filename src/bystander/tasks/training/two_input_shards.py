@@ -41,14 +41,14 @@ class PerceiveRow:
         )
 
 
-def index_rows(builds: Sequence[str], dyadic: Sequence[DyadicSource]) -> RowIndex:
+def index_rows(builds: Sequence[str], dyadic: Sequence[DyadicSource], to_train_on: bool = True) -> RowIndex:
     """Return the index of TPI builds and then of dyadic rows.
 
     Raises:
         BuildError: a build is unfinished or damaged.
-        InputError: dyadic Parquet is missing or lacks a column.
+        InputError: dyadic Parquet is missing or lacks a column, or a bench is to be trained on.
     """
-    index = index_tpi_builds(builds)
+    index = index_tpi_builds(builds, to_train_on)
     return join_indexes([index, index_dyadic(dyadic, index)])
 
 
