@@ -151,3 +151,8 @@ def write_sid_build(folder: Path | str, rows: Sequence[Mapping[str, Any]], **cha
     manifest = SidManifest(**(values | changes))
     store.write_bytes("manifest.json", manifest.model_dump_json().encode())
     return store
+
+
+def write_sid_train(folder: Path | str, rows: Sequence[Mapping[str, Any]]) -> Store:
+    """Write rows as a build that may be trained on."""
+    return write_sid_build(folder, rows, kind="sid_train", dataset="sid-train")

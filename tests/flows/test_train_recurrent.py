@@ -16,7 +16,7 @@ from bystander.schemas.train_sid_config import load_train_sid_config
 from bystander.storage.filesystem import open_store
 from bystander.storage.training_manifest import open_training, read_training
 from bystander.tasks.training.published_curves import read_histories
-from sid_rows import make_sid_rows, write_sid_build
+from sid_rows import make_sid_rows, write_sid_build, write_sid_train
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -25,7 +25,7 @@ pytest.importorskip("transformers")
 @pytest.mark.usefixtures("prefect_server")
 def test_it_is_trained_published_and_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
-    write_sid_build(tmp_path / "build", make_sid_rows(4))
+    write_sid_train(tmp_path / "build", make_sid_rows(4))
     write_sid_build(tmp_path / "bench", make_sid_rows(1))
     overrides = {
         "data": [str(tmp_path / "build")],

@@ -18,7 +18,7 @@ from bystander.schemas.train_sid_config import TrainSidConfig, list_train_sid_pr
 from bystander.storage.filesystem import open_store
 from bystander.storage.training_manifest import open_training, read_training
 from bystander.tasks.training.sid_trainers import describe_usage
-from sid_rows import make_sid_rows, write_sid_build
+from sid_rows import make_sid_rows, write_sid_build, write_sid_train
 from tiny_sid_lm import save_language_model, save_whisper
 
 torch = pytest.importorskip("torch")
@@ -31,7 +31,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("given")
     save_whisper(folder / "whisper", hears_s=3)
     save_language_model(folder / "words")
-    write_sid_build(folder / "build", make_sid_rows(3))
+    write_sid_train(folder / "build", make_sid_rows(3))
     write_sid_build(folder / "bench", make_sid_rows(1))
     return folder
 

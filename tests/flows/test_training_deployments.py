@@ -13,7 +13,7 @@ from bystander.schemas.sid import MIDDLE, UNINTERRUPTED
 from bystander.storage.filesystem import open_store
 from bystander.storage.training_manifest import open_training, read_training
 from html_pages import Page
-from sid_rows import make_sid_row, write_sid_build
+from sid_rows import make_sid_row, write_sid_train
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
@@ -27,7 +27,7 @@ def run(flow: Flow[Any, Any], **form: Any) -> tuple[str, str]:
 
 def test_a_detector_is_trained_once_and_has_its_page(tmp_path: Path, prefect_server: None) -> None:
     rows = [make_sid_row(at, category) for at in range(8) for category in (MIDDLE, UNINTERRUPTED)]
-    write_sid_build(tmp_path / "store" / "sid-train" / "tiny", rows)
+    write_sid_train(tmp_path / "store" / "sid-train" / "tiny", rows)
     form = {
         "profile": "miniature",
         "store": str(tmp_path / "store"),

@@ -21,7 +21,7 @@ from bystander.storage.releases import move_latest
 from bystander.tasks.training.mixture import split_held_out
 from bystander.tasks.training.open_rows import TrainingRows, open_sid_rows, open_tpi_rows
 from bystander.tasks.training.row_draws import draw_rows
-from sid_rows import make_sid_rows, write_sid_build
+from sid_rows import make_sid_rows, write_sid_train
 from training_rows import make_va_row, write_tpi, write_va
 
 
@@ -166,7 +166,7 @@ def test_a_mixture_without_hard_negatives_names_what_lacks(folder: Path, tmp_pat
 
 
 def test_sid_rows_are_held_out_by_recording(tmp_path: Path) -> None:
-    write_sid_build(tmp_path / "sid", make_sid_rows(8))
+    write_sid_train(tmp_path / "sid", make_sid_rows(8))
     rows = open_sid_rows([str(tmp_path / "sid")], name_row, ["words"], rate=None, seed=1, held_out=0.3)
     train, held = list_rows(rows)
     assert len(train) + len(held) == 64

@@ -25,7 +25,7 @@ from bystander.tasks.training.fit import fit
 from bystander.tasks.training.sid_trainers import SidDesk, open_sid_trainer
 from bystander.tasks.training.trained import Trained, TrainedPhase
 from final_rows import make_rows, write_build
-from sid_rows import RATE, make_sid_row, make_sid_rows, write_sid_build
+from sid_rows import RATE, make_sid_row, make_sid_rows, write_sid_train
 from tiny_sid_lm import save_language_model, save_whisper
 
 torch = pytest.importorskip("torch")
@@ -48,7 +48,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("given")
     save_whisper(folder / "whisper", hears_s=3)
     save_language_model(folder / "words")
-    write_sid_build(folder / "build", ROWS)
+    write_sid_train(folder / "build", ROWS)
     return folder
 
 
@@ -220,6 +220,6 @@ def test_joined_sources_are_read_in_the_order_asked_for() -> None:
 
 
 def test_alignment_without_a_text_is_refused(given: Path, tmp_path: Path) -> None:
-    write_sid_build(tmp_path / "silent", [{**make_sid_row(0, UNINTERRUPTED), "text": None}])
+    write_sid_train(tmp_path / "silent", [{**make_sid_row(0, UNINTERRUPTED), "text": None}])
     with pytest.raises(ConfigError, match="there is no clip with a text; name builds of SID rows with speech"):
         train(make_config(given, data=(str(tmp_path / "silent"),), held_out=HeldOutSlice(share=0)), tmp_path / "run")
