@@ -123,6 +123,14 @@ def test_mistakes_are_found_before_any_work(given: Path, tmp_path: Path, changes
         check_train_sid(make_config(given, tmp_path, **changes))
 
 
+def test_clips_of_which_none_has_a_break_teach_nothing(given: Path, tmp_path: Path) -> None:
+    quiet = [row for row in make_sid_rows(1) if row["total_nonbreak"]]
+    store = write_sid_train(tmp_path / "quiet", quiet)
+    with pytest.raises(UserError, match="data: no clip has a break, so there is nothing to learn"):
+        check_train_sid(make_config(given, tmp_path, data=[store.uri]))
+    check_train_sid(make_config(given, tmp_path, data=[store.uri, str(given / "build")]))
+
+
 def test_a_miniature_has_no_stage_of_alignment(given: Path, tmp_path: Path) -> None:
     config = load_train_sid_config(
         "miniature", (), {"data": [str(given / "build")], "store": str(tmp_path), "alignment.epochs": 1}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from bystander.flows.check_tpi_train import check_store
-from bystander.schemas.errors import ConfigError, EngineSetupError
+from bystander.schemas.errors import ConfigError, EngineSetupError, InputError
+from bystander.schemas.sid import BEGINNING, MIDDLE
 from bystander.schemas.sid_lm_config import SidLmConfig
 from bystander.schemas.train_sid_config import TrainSidConfig
 from bystander.storage.filesystem import open_store
@@ -25,8 +26,12 @@ def check_train_sid(config: TrainSidConfig) -> None:
         raise EngineSetupError(f"training needs {', '.join(missing)}; run: pip install 'bystander[train]'")
     if not config.data:
         raise ConfigError("data: name the folder of a finished build of SID rows, with --data")
-    for address in config.data:
-        read_sid_manifest(open_store(address))
+    counts = [read_sid_manifest(open_store(address)).counts.by_category for address in config.data]
+    if not any(found.get(category, 0) for found in counts for category in (BEGINNING, MIDDLE)):
+        raise InputError(
+            "data: no clip has a break, so there is nothing to learn to stop for; name a build with the categories "
+            f"{BEGINNING} and {MIDDLE}"
+        )
     if isinstance(config.model, SidLmConfig):
         _check_models(config, config.model)
     elif config.alignment is not None:
