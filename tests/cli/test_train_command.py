@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bystander.cli.train_options import require_packages
+from bystander.flows.training_packages import require_packages
 from bystander.schemas.errors import EngineSetupError
 from bystander.tasks.training.contract import StepRecord
 from bystander.tasks.training.text_curve import draw_curve

@@ -140,6 +140,8 @@ def test_a_miniature_has_no_stage_of_alignment(given: Path, tmp_path: Path) -> N
 
 
 def test_without_torch_the_extra_is_named(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bystander.flows.check_train_sid.find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr(
+        "bystander.flows.training_packages.find_spec", lambda name: None if name == "torch" else object()
+    )
     with pytest.raises(EngineSetupError, match=r"training needs torch; run: pip install 'bystander\[train\]'"):
         check_train_sid(make_config(given, tmp_path))

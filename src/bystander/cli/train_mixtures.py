@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bystander.cli.overrides import gather_overrides
-from bystander.cli.train_options import list_dyadic
+from bystander.cli.train_options import lay_dyadic
 
 
 def train_mixtures(
@@ -58,9 +58,7 @@ def train_mixtures(
         "store": out,
         "name": name,
     }
-    overrides = gather_overrides(set_, given)
-    if sources := list_dyadic(dyadic or (), overrides):
-        overrides["dyadic"] = sources
+    overrides = lay_dyadic(dyadic, gather_overrides(set_, given))
     settings = validate_fields(CompareMixturesConfig, lay_over({}, config or (), overrides), "miniature")
     from bystander.flows.compare_mixtures import compare_mixtures
     from bystander.storage.mixture_files import TABLES_NAME

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bystander.cli.evaluate_options import run_and_show
-from bystander.schemas.errors import ConfigError, EngineSetupError
+from bystander.schemas.errors import ConfigError
 
 if TYPE_CHECKING:
     from bystander.flows.training_run import TrainingOutcome
@@ -48,34 +47,21 @@ Set = Annotated[
     typer.Option("--set", help="One field as name=value, over all files. E.g. optimisation.warmup_share=0.05."),
 ]
 
-PACKAGES = ("torch", "transformers", "accelerate")
 
-
-def list_dyadic(paths: Sequence[str], overrides: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the dyadic sources of options, and take `dyadic.NAME` out of the overrides: it holds for each of them.
+def lay_dyadic(paths: Sequence[str] | None, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Return overrides with the dyadic sources of options; what is set of `dyadic.NAME` holds for each of them.
 
     Raises:
         ConfigError: there is no source for it to hold for.
     """
-    shared = {key: overrides.pop(key) for key in list(overrides) if key.startswith("dyadic.")}
-    if shared and not paths:
-        raise ConfigError(f"{next(iter(shared))}: name the Parquet that it is about with --dyadic")
+    shared = {key: value for key, value in overrides.items() if key.startswith("dyadic.")}
+    if not paths:
+        if shared:
+            raise ConfigError(f"{next(iter(shared))}: name the Parquet that it is about with --dyadic")
+        return overrides
     columns = {key.removeprefix("dyadic."): value for key, value in shared.items()}
-    return [{"path": path, **columns} for path in paths] or None
-
-
-def require_packages(names: Iterable[str] = PACKAGES) -> None:
-    """Do nothing if the packages that training needs are installed.
-
-    Raises:
-        EngineSetupError: one is missing; the message says how to install it.
-    """
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        raise EngineSetupError(
-            f"training needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed; run: "
-            "pip install 'bystander[train]'"
-        )
+    others = {key: value for key, value in overrides.items() if key not in shared}
+    return {**others, "dyadic": [{"path": path, **columns} for path in paths]}
 
 
 def gather_optimisation(

@@ -22,7 +22,6 @@ from bystander.cli.train_options import (
     Set,
     Steps,
     gather_optimisation,
-    require_packages,
     train_and_show,
 )
 
@@ -86,6 +85,8 @@ def train_sid(
         **gather_optimisation(epochs, steps, learning_rate, batch_size, micro_batch_size),
     }
     settings = load_train_sid_config(profile, config or (), gather_overrides(set_, given))
+    from bystander.flows.training_packages import require_packages
+
     require_packages()
 
     from bystander.flows.check_train_sid import check_train_sid

@@ -22,8 +22,7 @@ from bystander.cli.train_options import (
     Set,
     Steps,
     gather_optimisation,
-    list_dyadic,
-    require_packages,
+    lay_dyadic,
     train_and_show,
 )
 
@@ -85,10 +84,10 @@ def train_tpi(
         "store": out,
         "name": name,
     }
-    overrides = gather_overrides(set_, given)
-    if sources := list_dyadic(dyadic or (), overrides):
-        overrides["dyadic"] = sources
+    overrides = lay_dyadic(dyadic, gather_overrides(set_, given))
     settings = load_train_tpi_config(profile, config or (), overrides)
+    from bystander.flows.training_packages import require_packages
+
     require_packages()
 
     from bystander.flows.check_train_tpi import check_train_tpi

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from bystander.flows.check_tpi_train import check_store
-from bystander.schemas.errors import ConfigError, EngineSetupError, InputError
+from bystander.flows.training_packages import require_packages
+from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.sid import BEGINNING, MIDDLE
 from bystander.schemas.sid_lm_config import SidLmConfig
 from bystander.schemas.train_sid_config import TrainSidConfig
 from bystander.storage.filesystem import open_store
 from bystander.storage.sid_manifest import read_sid_manifest
 from bystander.tasks.engines.pretrained_files import PretrainedFiles
-
-_PACKAGES = ("torch", "transformers", "accelerate")
 
 
 def check_train_sid(config: TrainSidConfig) -> None:
@@ -22,8 +19,7 @@ def check_train_sid(config: TrainSidConfig) -> None:
     Raises:
         UserError: names the first thing that is wrong.
     """
-    if missing := [name for name in _PACKAGES if find_spec(name) is None]:
-        raise EngineSetupError(f"training needs {', '.join(missing)}; run: pip install 'bystander[train]'")
+    require_packages()
     if not config.data:
         raise ConfigError("data: name the folder of a finished build of SID rows, with --data")
     counts = [read_sid_manifest(open_store(address)).counts.by_category for address in config.data]

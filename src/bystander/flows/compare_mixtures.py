@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
-from bystander.schemas.errors import ConfigError, EngineSetupError, InputError
+from bystander.flows.training_packages import require_packages
+from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.evaluation_scores import BenchInfo
 from bystander.schemas.identity import digest_json
 from bystander.schemas.mixture_config import CompareMixturesConfig
@@ -58,9 +58,7 @@ def check_compare_mixtures(config: CompareMixturesConfig) -> None:
         raise ConfigError("mixtures, inputs: name at least one of each")
     if not config.dyadic and set(config.mixtures) != {"base"}:
         raise ConfigError("dyadic: mixtures other than base need requests of one speaker; name them with --dyadic")
-    missing = [name for name in ("torch", "transformers", "accelerate") if find_spec(name) is None]
-    if missing:
-        raise EngineSetupError(f"training needs the package {missing[0]}; run: pip install 'bystander[train]'")
+    require_packages()
 
 
 def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None) -> MixturesOutcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bystander.schemas.errors import ConfigError
@@ -11,7 +12,6 @@ from bystander.schemas.train_tpi_config import TrainTpiConfig
 from bystander.schemas.training_data import DataRecord, LeftOutRow
 from bystander.tasks.training.dyadic_rows import index_dyadic
 from bystander.tasks.training.mixture import mix_parts, take_all
-from bystander.tasks.training.row_draws import RowDraws
 from bystander.tasks.training.row_index import RowIndex, index_sid_builds, index_tpi_builds, join_indexes
 from bystander.tasks.training.shard_examples import CACHE_MIB, MakeExample, ShardExamples
 
@@ -50,21 +50,18 @@ def open_tpi_rows(
     if config.mixture != "base":
         index = join_indexes([index, index_dyadic(config.dyadic, index)])
     train, held_out, record = mix_parts(index, config.mixture, config.proportions, config.seed, config.held_out.share)
-
-    def make(draws: RowDraws) -> ShardExamples:
-        return ShardExamples(
-            index,
-            make_example,
-            columns,
-            rate=rate,
-            seed=config.seed,
-            draws=draws,
-            seconds_a_character=seconds_a_character,
-            cache_mib=cache_mib,
-            left_out_file=left_out_file,
-        )
-
-    return _join(index, make(train), make(held_out), record)
+    make = partial(
+        ShardExamples,
+        index,
+        make_example,
+        columns,
+        rate=rate,
+        seed=config.seed,
+        seconds_a_character=seconds_a_character,
+        cache_mib=cache_mib,
+        left_out_file=left_out_file,
+    )
+    return _join(index, make(draws=train), make(draws=held_out), record)
 
 
 def open_sid_rows(
@@ -89,20 +86,17 @@ def open_sid_rows(
         raise ConfigError("data: name the folder of a finished build of SID rows")
     index = index_sid_builds(builds, to_train_on=True)
     train, held, record = take_all(index, seed, held_out)
-
-    def make(draws: RowDraws) -> ShardExamples:
-        return ShardExamples(
-            index,
-            make_example,
-            columns,
-            rate=rate,
-            seed=seed,
-            draws=draws,
-            cache_mib=cache_mib,
-            left_out_file=left_out_file,
-        )
-
-    return _join(index, make(train), make(held), record)
+    make = partial(
+        ShardExamples,
+        index,
+        make_example,
+        columns,
+        rate=rate,
+        seed=seed,
+        cache_mib=cache_mib,
+        left_out_file=left_out_file,
+    )
+    return _join(index, make(draws=train), make(draws=held), record)
 
 
 def _join(index: RowIndex, train: ShardExamples, held_out: ShardExamples, record: DataRecord) -> TrainingRows:
