@@ -22,8 +22,8 @@ def test_server_of_a_dead_process_is_stopped_and_that_of_a_living_one_is_not() -
     orphan = start_seeming_server(f"{dead.pid}:123.00")
     own = start_seeming_server(mark_this_process())
     try:
-        assert stop_orphaned_servers() == 1
-        assert orphan.poll() is not None
+        assert stop_orphaned_servers() >= 1  # tests that kill runs, beside this one, leave orphans of their own
+        assert orphan.wait(timeout=10) is not None
         assert own.poll() is None
     finally:
         for process in (orphan, own):
@@ -34,7 +34,8 @@ def test_server_of_a_dead_process_is_stopped_and_that_of_a_living_one_is_not() -
 def test_reused_process_number_is_not_taken_for_its_former_bearer() -> None:
     orphan = start_seeming_server(f"{os.getpid()}:1.00")
     try:
-        assert stop_orphaned_servers() == 1
+        assert stop_orphaned_servers() >= 1
+        assert orphan.wait(timeout=10) is not None
     finally:
         orphan.kill()
         orphan.wait()
