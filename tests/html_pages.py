@@ -31,7 +31,7 @@ class Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] != "style":
+        if self._open and self._open[-1] not in ("style", "script"):
             self.text += data
 
     def find(self, tag: str, kind: str = "") -> list[dict[str, str]]:

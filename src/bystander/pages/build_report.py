@@ -11,7 +11,8 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from bystander.pages.charts import Series, draw_bars, draw_histogram
-from bystander.pages.clips import describe_clips, shorten_text
+from bystander.pages.clips import shorten_text
+from bystander.pages.listening_samples import HeardReject, choose_listening_samples
 from bystander.pages.page_templates import render_page
 from bystander.schemas.ordering import interleave
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
@@ -74,6 +75,8 @@ class ReportData:
     samples: pa.Table
     strata: Sequence[Stratum] = ()
     rejects: Sequence[RejectExample] = ()
+    heard_rejects: Sequence[HeardReject] = ()
+    """Rejects to listen to."""
     controls: Sequence[tuple[str, str]] = ()
     """How well a bench is solved without listening: name and figure. The section is left out where empty."""
 
@@ -127,6 +130,8 @@ def render_build_report(data: ReportData) -> str:
     """Return the page. It loads nothing from anywhere."""
     return render_page(
         "build_report.html.j2",
+        ("sid_report.css", "listening.css"),
+        "listening.js",
         data=data,
         **describe_flow(data.stages, data.rejects),
         missing=[stratum for stratum in data.strata if stratum.got < stratum.asked],
@@ -134,7 +139,7 @@ def render_build_report(data: ReportData) -> str:
         scenarios=_cross_scenarios(data.rows),
         bars=_draw_counts(data.rows),
         histograms=_draw_histograms(data.rows),
-        samples=describe_clips(data.samples),
+        samples=choose_listening_samples("tpi", data.samples, data.heard_rejects, data.title),
     )
 
 

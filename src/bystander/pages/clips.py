@@ -12,6 +12,8 @@ from bystander.pages.waveform import draw_waveform
 
 MOST_AUDIO_BYTES = 10_000_000
 """Encoded clips that a page embeds; Base64 adds a third, and the file should open on a phone."""
+MOST_REJECT_AUDIO_BYTES = 3_000_000
+"""The same for clips of rejected rows, which come on top."""
 
 
 def describe_clips(rows: pa.Table) -> list[dict[str, Any]]:
@@ -33,7 +35,7 @@ def describe_clips(rows: pa.Table) -> list[dict[str, Any]]:
                 **{name: value for name, value in row.items() if name != "audio"},
                 "player": player,
                 "wave": draw_waveform(audio, row["segments"], label),
-                "numbers": list_numbers(row, _NUMBERS),
+                "numbers": list_numbers(row, TPI_NUMBERS),
             }
         )
     return described
@@ -56,7 +58,7 @@ def list_numbers(row: Mapping[str, Any], formats: Sequence[tuple[str, str, str]]
     return [(name, text.format(row[column])) for name, column, text in formats if row.get(column) is not None]
 
 
-_NUMBERS = (
+TPI_NUMBERS = (
     ("Duration", "duration_s", "{:.2f} s"),
     ("Offset asked", "offset_asked_s", "{:+.2f} s"),
     ("Overlap", "overlap_s", "{:.2f} s"),
@@ -69,3 +71,4 @@ _NUMBERS = (
     ("Label score", "label_score", "{:.2f}"),
     ("Ambiguity", "ambiguity_score", "{:.1f}"),
 )
+"""Figures of a TPI row: name, column and format."""

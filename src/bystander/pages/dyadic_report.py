@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from bystander.pages.build_report import RejectExample, StageFunnel, describe_flow
 from bystander.pages.charts import Series, draw_bars, draw_histogram
-from bystander.pages.clips import describe_clips
+from bystander.pages.listening_samples import HeardReject, choose_listening_samples
 from bystander.pages.page_templates import render_page
 
 
@@ -31,17 +31,21 @@ class DyadicReportData:
     missing: Sequence[tuple[int, int]] = ()
     """Rows asked for and obtained, where these are fewer."""
     rejects: Sequence[RejectExample] = ()
+    heard_rejects: Sequence[HeardReject] = ()
+    """Rejects to listen to."""
 
 
 def render_dyadic_report(data: DyadicReportData) -> str:
     """Return the page. It loads nothing from anywhere."""
     return render_page(
         "dyadic_report.html.j2",
+        ("sid_report.css", "listening.css"),
+        "listening.js",
         data=data,
         **describe_flow(data.stages, data.rejects),
         tiles=_count_tiles(data.rows),
         charts=_draw_charts(data.rows),
-        samples=describe_clips(data.samples),
+        samples=choose_listening_samples("dyadic", data.samples, data.heard_rejects, data.title),
     )
 
 

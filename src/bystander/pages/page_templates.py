@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -14,13 +16,21 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-def render_page(template: str, styles: tuple[str, ...] = (), **values: Any) -> str:
-    """Return the page of a template that extends `page.html.j2`; `styles` follow the common style sheet."""
-    return _load_template(template).render(style=_read_styles(("report.css", *styles)), **values)
+def render_page(template: str, styles: tuple[str, ...] = (), script: str = "", **values: Any) -> str:
+    """Return the page of a template that extends `page.html.j2`; `styles` follow the common style sheet.
+
+    `script` is a file beside the templates. The page's security policy names its digest, so that no other script runs
+    whatever texts the page holds.
+    """
+    code = read_page_files((script,)) if script else Markup("")
+    digest = base64.b64encode(hashlib.sha256(f"\n{code}\n".encode()).digest()).decode() if script else ""
+    style = read_page_files(("report.css", *styles))
+    return _load_template(template).render(style=style, script=code, script_digest=digest, **values)
 
 
 @cache
-def _read_styles(names: tuple[str, ...]) -> Markup:
+def read_page_files(names: tuple[str, ...]) -> Markup:
+    """Return style sheets or scripts that lie beside the templates, one after the other."""
     folder = resources.files("bystander.pages").joinpath("templates")
     return Markup("").join(Markup(folder.joinpath(name).read_text("utf-8")) for name in names)
 

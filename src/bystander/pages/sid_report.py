@@ -12,9 +12,8 @@ from markupsafe import Markup
 
 from bystander.pages.build_report import RejectExample, StageFunnel, describe_flow, make_reject_example
 from bystander.pages.charts import Series, draw_bars, draw_histogram
-from bystander.pages.clips import MOST_AUDIO_BYTES, list_numbers, make_player
+from bystander.pages.listening_samples import HeardReject, choose_listening_samples
 from bystander.pages.page_templates import render_page
-from bystander.pages.word_waveform import describe_wave, draw_word_waveform, split_at_break
 from bystander.schemas.annotation_error import AnnotationError
 from bystander.schemas.ordering import interleave
 from bystander.schemas.sid import CATEGORIES, SILENCE
@@ -48,6 +47,8 @@ class SidReportData:
     missing: Sequence[Shortfall] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     rejects: Sequence[RejectExample] = ()
+    heard_rejects: Sequence[HeardReject] = ()
+    """Rejects to listen to."""
 
 
 def choose_sid_samples(rows: pa.Table, count: int) -> list[str]:
@@ -70,7 +71,8 @@ def render_sid_report(data: SidReportData) -> str:
     languages = sorted({language for language in data.rows["language"].to_pylist() if language})
     return render_page(
         "sid_report.html.j2",
-        ("sid_report.css",),
+        ("sid_report.css", "listening.css"),
+        "listening.js",
         data=data,
         **describe_flow(data.stages, data.rejects),
         missing=data.missing,
@@ -79,7 +81,7 @@ def render_sid_report(data: SidReportData) -> str:
         cross=_cross_categories(data.rows, languages),
         bars=_draw_counts(data.rows),
         histograms=_draw_histograms(data.rows),
-        samples=_describe_samples(data.samples),
+        samples=choose_listening_samples("sid", data.samples, data.heard_rejects, data.title),
     )
 
 
@@ -164,38 +166,3 @@ def _draw_histograms(rows: pa.Table) -> list[Markup]:
 
 def _list_first_starts(rows: pa.Table) -> list[float | None]:
     return [words[0]["start_s"] if words else None for words in rows["words"].to_pylist()]
-
-
-def _describe_samples(rows: pa.Table) -> list[dict[str, Any]]:
-    described, spent = [], 0
-    for row in rows.to_pylist():
-        audio: bytes = row["audio"]["bytes"]
-        spent += len(audio)
-        break_s = None if row["total_nonbreak"] else row["break_time_s"]
-        context = None
-        if row["context_start_s"] is not None and row["context_end_s"] is not None:
-            context = row["context_start_s"], row["context_end_s"]
-        label = describe_wave(row["duration_s"], break_s)
-        described.append(
-            {
-                **{name: value for name, value in row.items() if name != "audio"},
-                "player": make_player(audio) if spent <= MOST_AUDIO_BYTES else "",
-                "wave": draw_word_waveform(audio, row["words"], break_s, label, row["true_break_time_s"], context),
-                "tagged": split_at_break(row["text_with_break"]),
-                "numbers": list_numbers({**row, "break_time_s": break_s}, _NUMBERS),
-            }
-        )
-    return described
-
-
-_NUMBERS = (
-    ("Duration", "duration_s", "{:.2f} s"),
-    ("Break", "break_time_s", "{:.3f} s"),
-    ("True break", "true_break_time_s", "{:.3f} s"),
-    ("Overlap", "overlap_s", "{:.2f} s"),
-    ("Agreement of taggers", "tag_agreement", "{:.2f}"),
-    ("Aligner", "aligner", "{}"),
-    ("Alignment score", "alignment_score", "{:.2f}"),
-    ("Disagreement of aligners", "aligner_disagreement_s", "{:.3f} s"),
-    ("Source", "source", "{}"),
-)

@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bystander.schemas.row_sounds import HEAVY_COLUMNS
 from bystander.storage.build_manifest import FileInfo
 from bystander.storage.filesystem import Store
 from bystander.storage.parquet_files import open_parquet
 
 _EXAMPLES_A_REASON = 5
-_HEAVY = ("audio", "tracks", "pieces")
 
 
 def read_without_audio(store: Store, files: Iterable[FileInfo]) -> Iterator[pa.Table]:
     """Yield the rows of each file without the columns that hold audio."""
     for info in files:
         with open_parquet(store, info.file, info.bytes) as part:
-            yield part.read(columns=[name for name in part.schema_arrow.names if name not in _HEAVY])
+            yield part.read(columns=[name for name in part.schema_arrow.names if name not in HEAVY_COLUMNS])
 
 
 def read_rows_by_id(store: Store, files: Iterable[FileInfo], ids: list[str], schema: pa.Schema) -> pa.Table:

@@ -11,6 +11,7 @@ from bystander.storage.build_manifest import REPORT_NAME
 from bystander.storage.dyadic_manifest import DyadicManifest
 from bystander.storage.filesystem import Store
 from bystander.storage.shard_rows import read_reject_examples, read_rows_by_id, read_without_audio
+from bystander.tasks.heard_rejects import gather_heard_rejects
 
 
 def write_dyadic_report(store: Store, manifest: DyadicManifest, sample_rows: int) -> None:
@@ -33,5 +34,6 @@ def write_dyadic_report(store: Store, manifest: DyadicManifest, sample_rows: int
         samples=read_rows_by_id(store, manifest.shards, samples, DYADIC_FINAL),
         missing=[(quota.asked, quota.got) for quota in manifest.shortfalls],
         rejects=[describe_reject(row) for row in read_reject_examples(store, manifest.rejects)],
+        heard_rejects=gather_heard_rejects(store, manifest, sample_rows),
     )
     store.write_bytes(REPORT_NAME, render_dyadic_report(data).encode())

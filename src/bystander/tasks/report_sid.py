@@ -17,6 +17,7 @@ from bystander.storage.build_manifest import REPORT_NAME
 from bystander.storage.filesystem import Store
 from bystander.storage.shard_rows import read_reject_examples, read_rows_by_id, read_without_audio
 from bystander.storage.sid_manifest import SidManifest
+from bystander.tasks.heard_rejects import gather_heard_rejects
 
 
 def write_sid_report(store: Store, manifest: SidManifest, sample_rows: int) -> None:
@@ -41,5 +42,6 @@ def write_sid_report(store: Store, manifest: SidManifest, sample_rows: int) -> N
         missing=[Shortfall(quota.stratum, quota.asked, quota.got) for quota in manifest.shortfalls],
         left_out=manifest.left_out,
         rejects=[describe_sid_reject(row) for row in read_reject_examples(store, manifest.rejects)],
+        heard_rejects=gather_heard_rejects(store, manifest, sample_rows),
     )
     store.write_bytes(REPORT_NAME, render_sid_report(data).encode())

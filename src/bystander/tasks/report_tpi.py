@@ -18,6 +18,7 @@ from bystander.schemas.tpi import FINAL
 from bystander.storage.build_manifest import REPORT_NAME, BuildManifest
 from bystander.storage.filesystem import Store
 from bystander.storage.shard_rows import read_reject_examples, read_rows_by_id, read_without_audio
+from bystander.tasks.heard_rejects import gather_heard_rejects
 
 
 def write_report(
@@ -50,6 +51,7 @@ def write_report(
         samples=read_rows_by_id(store, manifest.shards, samples, FINAL),
         strata=[Stratum(q.label or "all labels", q.scenario, q.asked, q.got) for q in manifest.quotas],
         rejects=[describe_reject(row) for row in read_reject_examples(store, manifest.rejects)],
+        heard_rejects=gather_heard_rejects(store, manifest, sample_rows),
         controls=controls,
     )
     store.write_bytes(REPORT_NAME, render_build_report(data).encode())
