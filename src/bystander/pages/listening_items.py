@@ -146,7 +146,7 @@ def describe_item(
 def list_facets(family: BuildFamily, row: Mapping[str, Any]) -> dict[str, str]:
     """Return the values of a row or reject that it is filtered by; those that it does not have are left out."""
     state = "rejected" if row.get("reject_stage") else "kept"
-    cells = {**row, "speech": {True: "synthetic", False: "recorded"}.get(row.get("synthetic"), None)}
+    cells = {**row, "speech": {True: "synthetic", False: "recorded"}.get(row.get("synthetic"))}
     names = (*FACETS[family], *REJECT_FACETS)
     return {"state": state, **{name: str(cells[name]) for name in names if cells.get(name) is not None}}
 

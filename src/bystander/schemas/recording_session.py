@@ -1,0 +1,118 @@
+"""A recording session: who reads which lines where, how the takes are numbered, and how recordings of it are read."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from bystander.schemas.errors import ConfigError
+from bystander.schemas.sid_engine_configs import AlignerConfig, PocketsphinxAlignerConfig
+from bystander.schemas.recogniser_configs import FasterWhisperConfig, RecogniserConfig
+from bystander.schemas.stages import Params
+
+SESSION_FORMAT = "bystander-recording-session"
+ROOMS = ("reverberant_room", "hallway", "outdoors")
+"""The paper's three environments (appendix G.4)."""
+PAPER_SPEAKERS, PAPER_TAKES = 4, 59
+"""Participants who alternated roles (appendix G.4), and recordings of theirs in the paper's set of 100."""
+TPI_REAL = "tpi-real"
+"""Dataset of real recordings."""
+REAL_WORLD = "real_world"
+"""Its split."""
+
+
+class SessionPlan(Params):
+    """What a script sheet is made for."""
+
+    speakers: tuple[str, ...] = Field(min_length=2)
+    """Names or pseudonyms, each once: they stand in the rows as voices."""
+    rooms: tuple[str, ...] = Field(ROOMS, min_length=1)
+    takes: int = Field(60, ge=1, le=10_000)
+    """Takes in all; fewer where the build has fewer two-speaker rows."""
+    seed: int = Field(0, ge=0, le=2**63 - 1)
+    overlap_s: float | None = Field(None, ge=0, le=3)
+    """Overlap asked for in every take, in seconds; None asks for the row's own."""
+
+    @model_validator(mode="after")
+    def _check_names(self) -> SessionPlan:
+        for field, names in (("speakers", self.speakers), ("rooms", self.rooms)):
+            if len({*names}) < len(names):
+                raise ConfigError(f"{field}: a name occurs twice; give each its own")
+            if any(not name.strip() for name in names):
+                raise ConfigError(f"{field}: a name is empty")
+        return self
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Take(_Part):
+    """One exchange to be read. Words are those of `primary_text` as written, split at spaces."""
+
+    code: str
+    room: str
+    primary: str
+    """Who makes the request."""
+    third_party: str
+    """Who cuts in."""
+    cue_word: int = Field(ge=0)
+    """Position, from 0, of the primary's word at which the third party begins."""
+    overlap_s: float = Field(ge=0)
+    """Asked for, in seconds."""
+    row: dict[str, Any]
+    """The build's row without its audio: texts, scenario, label, reply and the rest."""
+
+    @property
+    def primary_words(self) -> list[str]:
+        return str(self.row["primary_text"]).split()
+
+    @property
+    def within_sentence(self) -> bool:
+        """Whether the primary breaks off in mid-sentence."""
+        return bool(self.row["timing"] == "within_sentence")
+
+    @property
+    def transcript(self) -> str:
+        """Both lines, the primary's first."""
+        return f"{self.row['primary_text']} {self.row['third_party_text']}"
+
+
+class SessionSheet(_Part):
+    """`session.json`: all takes, and the build that they are of."""
+
+    format: Literal["bystander-recording-session"] = SESSION_FORMAT
+    format_version: Literal[1] = 1
+    prefix: str = Field(pattern=r"^[A-Z]{2}$")
+    """First letters of every code: they tell the takes of one sheet from those of others."""
+    build: str
+    """Dataset and name of the build."""
+    rows_digest: str
+    """Of the build's rows."""
+    build_facts: dict[str, Any]
+    """Its pack and taxonomy, as its manifest has them."""
+    plan: SessionPlan
+    takes: tuple[Take, ...]
+
+
+class ImportSettings(Params):
+    """How recordings of a session are read, and what a take must be to become a row."""
+
+    max_wer: float = Field(0.34, ge=0)
+    """Most word errors a word of the script, after normalisation: of each speaker where each has a channel, else of the
+    whole exchange. People slur and speak at once, and recognisers mishear both; a line that was read as something else
+    is far above it."""
+    min_take_similarity: float = Field(0.5, gt=0, le=1)
+    """In a long recording, the least share of a stretch's and a script's words that they must have in common, in order,
+    to be taken for each other."""
+    take_pause_s: float = Field(1.5, gt=0)
+    """In a long recording, the shortest quiet that parts takes, in seconds."""
+    margin_s: float = Field(0.25, ge=0)
+    """Kept before and after the speech."""
+    max_gap_s: float = Field(1.5, ge=0)
+    """Longest pause between the primary's end and the third party's start."""
+    sampling_rate: int = Field(24000, ge=8000, le=48000)
+    """Of the clips, in Hz."""
+    recogniser: RecogniserConfig = Field(default_factory=FasterWhisperConfig)
+    aligner: AlignerConfig = Field(default_factory=PocketsphinxAlignerConfig)

@@ -1,0 +1,1 @@
+"""Recording sessions: script sheets made from a build, and their recordings made into rows."""
