@@ -25,6 +25,7 @@ from bystander.cli.pack import pack_app
 from bystander.cli.plan import app as plan_app
 from bystander.cli.publish import publish
 from bystander.cli.release import app as release_app
+from bystander.cli.session import session_app
 from bystander.cli.simulate import simulate_app
 from bystander.cli.split import split
 from bystander.cli.train import train_app
@@ -54,6 +55,7 @@ app.command("publish")(publish)
 app.add_typer(release_app, name="release")
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")
+app.add_typer(session_app, name="session")
 app.add_typer(simulate_app, name="simulate")
 app.add_typer(train_app, name="train")
 app.command("verify")(verify)

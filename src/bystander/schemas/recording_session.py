@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bystander.schemas.errors import ConfigError
-from bystander.schemas.sid_engine_configs import AlignerConfig, PocketsphinxAlignerConfig
+from bystander.schemas.field_faults import describe_field_faults
 from bystander.schemas.recogniser_configs import FasterWhisperConfig, RecogniserConfig
+from bystander.schemas.sid_engine_configs import AlignerConfig, PocketsphinxAlignerConfig
 from bystander.schemas.stages import Params
 
 SESSION_FORMAT = "bystander-recording-session"
@@ -116,3 +118,18 @@ class ImportSettings(Params):
     """Of the clips, in Hz."""
     recogniser: RecogniserConfig = Field(default_factory=FasterWhisperConfig)
     aligner: AlignerConfig = Field(default_factory=PocketsphinxAlignerConfig)
+
+
+_Settings = TypeVar("_Settings", SessionPlan, ImportSettings)
+
+
+def read_session_settings(kind: type[_Settings], fields: Mapping[str, Any]) -> _Settings:
+    """Return a plan or settings with these fields.
+
+    Raises:
+        ConfigError: names the fields that are wrong.
+    """
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as exc:
+        raise ConfigError(f"recording session: {describe_field_faults(kind, exc)}") from exc

@@ -52,8 +52,8 @@ PACKAGES = (
 """Packages whose version can change a row or a file."""
 
 
-BuildKind = Literal["tpi_train", "tpi_bench", "tpi_parts"]
-"""What made a build: `bystander build tpi-train`, `build tpi-bench`, or `split`."""
+BuildKind = Literal["tpi_train", "tpi_bench", "tpi_parts", "tpi_real"]
+"""What made a build: `bystander build tpi-train`, `build tpi-bench`, `split`, or recordings of real people."""
 
 
 VoicesDisjointBy = Literal["pair", "voice"]
