@@ -117,7 +117,8 @@ class ImportSettings(Params):
     sampling_rate: int = Field(24000, ge=8000, le=48000)
     """Of the clips, in Hz."""
     recogniser: RecogniserConfig = Field(default_factory=FasterWhisperConfig)
-    aligner: AlignerConfig = Field(default_factory=PocketsphinxAlignerConfig)
+    aligner: AlignerConfig = PocketsphinxAlignerConfig(min_score=-60.0, min_word_score=-160.0)
+    """Its own limits would refuse right words in rooms that ring; here the recogniser has checked the words before."""
 
 
 _Settings = TypeVar("_Settings", SessionPlan, ImportSettings)

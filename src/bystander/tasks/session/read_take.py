@@ -11,14 +11,13 @@ import numpy as np
 from bystander.schemas.alignment import Aligner, AlignmentReply, AlignmentRequest
 from bystander.schemas.engines import RecognitionReply, RecognitionRequest, Recogniser, RowFault, Samples
 from bystander.schemas.recording_session import ImportSettings, Take
-from bystander.schemas.recordings import Channels
 from bystander.tasks.audio.levels import measure_rms_dbfs
 from bystander.tasks.audio.resampling import resample
-from bystander.tasks.audio.speech_activity import FRAME_S, Levels, measure_levels
 from bystander.tasks.audio.trimming import FADE_S, fade_edges
 from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.metrics.wer import WordErrorRates, measure_wer
 from bystander.tasks.session.found_takes import FoundTake, mix_down
+from bystander.tasks.session.own_voice import find_voices, mute_others, snap_to_voice
 
 READ_REASONS = frozenset(
     {
@@ -31,9 +30,8 @@ READ_REASONS = frozenset(
     }
 )
 """Reasons why a take does not become a row."""
-_BLEED_DB = 6.0
-"""A frame is another channel's voice where that one is so much louder."""
-_SMOOTH_FRAMES = 5
+_BEFORE_S, _AFTER_S = 0.15, 0.25
+"""How far a line may begin before its first word was aligned, and end after its last."""
 _PAD_S = 0.12
 """Digital silence put before and after what is aligned."""
 
@@ -67,9 +65,9 @@ def read_take(
 ) -> ReadTake | RowFault:
     """Check what was read and find when each of the two speaks.
 
-    With two channels, each has the microphone of one speaker: which one is told by the words. Frames in which the other
-    channel is louder by 6 dB are muted first, so that a voice that leaks over is nobody's. Both lines are aligned on
-    their own channels, and the overlap is measured.
+    With two channels, each has the microphone of one speaker: which one is told by the words. What leaks over from the
+    other one is turned down first (`own_voice`). Each line is aligned on its own channel, begins and ends with the voice
+    that is heard there, and the overlap is measured.
 
     With one channel, both lines are aligned one after the other: the segments meet where one voice takes over from the
     other, and how long both talk cannot be told (`overlap_s` is null).
@@ -97,7 +95,8 @@ def read_take(
 def _read_two(
     found: FoundTake, take: Take, settings: ImportSettings, recogniser: Recogniser, aligner: Aligner
 ) -> tuple[_Line, _Line] | RowFault:
-    own = mute_bleed(found.samples, found.rate)
+    voices = find_voices(found.samples, found.rate)
+    own = mute_others(found.samples, found.rate, voices)
     heard = _recognise([own[:, 0], own[:, 1]], found.rate, take, recogniser)
     if isinstance(heard, RowFault):
         return heard
@@ -116,7 +115,7 @@ def _read_two(
         words = _align(channel, found.rate, [texts[role]], take, aligner)
         if isinstance(words, RowFault):
             return words
-        ((start, end),) = words
+        start, end = snap_to_voice(voices[way[role]], *words[0], _BEFORE_S, _AFTER_S)
         level = measure_rms_dbfs(channel[round(start * found.rate) : round(end * found.rate)])
         lines.append(_Line(start, end, said[role].text, rates[role], said[role].temperature, level))
     return lines[0], lines[1]
@@ -138,8 +137,11 @@ def _read_one(
     words = _align(mono, found.rate, texts, take, aligner)
     if isinstance(words, RowFault):
         return words
+    (voice,) = find_voices(mono[:, None], found.rate)
+    begin, cut = snap_to_voice(voice, *words[0], _BEFORE_S, 0.0)[0], words[0][1]
+    spans = [(begin, cut), (words[1][0], snap_to_voice(voice, *words[1], 0.0, _AFTER_S)[1])]
     lines = []
-    for text, said, (start, end) in zip(texts, split_heard(texts, heard[0].text, language), words, strict=True):
+    for text, said, (start, end) in zip(texts, split_heard(texts, heard[0].text, language), spans, strict=True):
         level = measure_rms_dbfs(mono[round(start * found.rate) : round(end * found.rate)])
         lines.append(_Line(start, end, said, measure_wer(text, said, language), heard[0].temperature, level))
     return lines[0], lines[1]
@@ -155,27 +157,6 @@ def split_heard(texts: tuple[str, str], heard: str, language: str) -> tuple[str,
         for two in parts
     ]
     return parts[costs.index(min(costs))]
-
-
-def mute_bleed(samples: Channels, rate: int) -> Channels:
-    """Return two channels with the frames muted in which the other one is louder by 6 dB: shape (n, 2).
-
-    Levels are averaged over 50 ms; gains change over 10 ms, so that nothing clicks.
-    """
-    levels = [_smooth(measure_levels(np.ascontiguousarray(samples[:, channel]), rate)) for channel in (0, 1)]
-    muted = np.array(samples, np.float32)
-    centres = (np.arange(len(levels[0])) + 0.5) * FRAME_S * rate
-    for channel in (0, 1):
-        gains = np.where(levels[1 - channel] > levels[channel] + _BLEED_DB, 0.0, 1.0)
-        if len(gains):
-            muted[:, channel] *= np.interp(np.arange(len(muted)), centres, gains).astype(np.float32)
-    return muted
-
-
-def _smooth(levels: Levels) -> Levels:
-    powers = 10 ** (levels.astype(np.float64) / 10)
-    kernel = np.ones(_SMOOTH_FRAMES) / _SMOOTH_FRAMES
-    return np.asarray(10 * np.log10(np.convolve(powers, kernel, "same")[: len(powers)] + 1e-12), np.float32)
 
 
 def _recognise(
