@@ -12,7 +12,7 @@ def make(
     kind: Annotated[
         str,
         typer.Argument(
-            help="realism (of the text), naturalness (of the clip), reply (RSF and OH), preference (A/B) or satisfaction."
+            help="realism (of the text), naturalness (of the clip), reply (RSF and OH), preference (A/B), satisfaction."
         ),
     ],
     bench: Annotated[str, typer.Option(help="Folder or URL of the finished build.")],

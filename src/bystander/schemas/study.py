@@ -1,4 +1,4 @@
-"""A study in which people rate scenarios, clips or replies: its settings, what raters see, and what they must not see."""
+"""A study in which people rate scenes, clips or replies: its settings, what raters see, and what they must not."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bystander.schemas.identity import digest_json
 
 StudyKind = Literal["realism", "naturalness", "reply", "preference", "satisfaction"]
 """`realism`: could the scenario, read as text, happen? `naturalness`: does it sound like it, with its clip? Both on 3
-points. `reply`: does a reply show the ideal strategy (RSF, 0 or 1), and how good is it (OH, 1 to 5)? `preference`: which
-of two systems' replies is better (A/B)? `satisfaction`: would a reply have satisfied the user? Source: TPI paper,
-sections 4.3 and 5.3.2 and appendix E."""
+points. `reply`: does a reply show the ideal strategy (RSF, 0 or 1), and how good is it (OH, 1 to 5)? `preference`:
+which of two systems' replies is better (A/B)? `satisfaction`: would a reply have satisfied the user? Source: TPI
+paper, sections 4.3 and 5.3.2 and appendix E."""
 KINDS: tuple[StudyKind, ...] = ("realism", "naturalness", "reply", "preference", "satisfaction")
 
 SIZES: Mapping[StudyKind, tuple[int, int]] = {
@@ -25,7 +25,7 @@ SIZES: Mapping[StudyKind, tuple[int, int]] = {
     "preference": (40, 5),
     "satisfaction": (100, 4),
 }
-"""Raters and ratings of each in the paper (appendix E: realism, naturalness, correlation; section 5.3.2: the others)."""
+"""Raters and ratings of each in the paper (appendix E: realism, naturalness, reply; section 5.3.2: the others)."""
 
 ASSUMED_SD: Mapping[StudyKind, float] = {
     "realism": 0.5,
@@ -95,7 +95,7 @@ class StudyQuestion(_Section):
 
 
 class StudyWording(_Section):
-    """All words that a rater reads but for the items'. `ui` has the page's own; `strategies` what is ideal, by label."""
+    """All words that a rater reads but for the items'. `ui` has the page's own, `strategies` what is ideal by label."""
 
     language: str = "en"
     title: str
@@ -109,7 +109,7 @@ class StudyWording(_Section):
 
 
 class StudySettings(_Section):
-    """What decides a study. Numbers of raters and ratings are for sheets; with `layout: item` the platform deals out."""
+    """What decides a study. With `layout: item` the platform deals out, and numbers of raters are what is aimed at."""
 
     kind: StudyKind
     bench: str
@@ -134,7 +134,7 @@ class StudySettings(_Section):
     keep_unfinished: bool = False
     option_order: OptionOrder = "shuffled"
     layout: Layout = "sheet"
-    """`sheet`: a line of `tasks.csv` is all that one rater sees. `item`: a line is one item, for the platform to deal."""
+    """`sheet`: a line of `tasks.csv` is all that one rater sees. `item`: a line is one item, which the platform deals."""
     audio: bool | None = None
     """Whether raters hear the clip. Default: of naturalness only, as in the paper."""
     clip_format: ClipFormat = "mp3"

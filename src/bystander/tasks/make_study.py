@@ -156,14 +156,14 @@ def _summarise(folder: Store, manifest: StudyManifest, drawn: DrawnItems, sheets
     plain = expect_half_width(settings.sd, settings.raters, settings.per_rater)
     careful = expect_half_width(settings.sd, settings.raters, settings.per_rater, settings.rater_correlation)
     lines.append(
-        f"Expected 95 % interval of a mean over all ratings: ± {plain:.3f} if they were independent, ± {careful:.3f} if "
-        f"those of one rater correlate by {settings.rater_correlation:g} (standard deviation {settings.sd:g})."
+        f"Expected 95 % interval of a mean over all ratings: ± {plain:.3f} if they were independent, ± {careful:.3f} "
+        f"if those of one rater correlate by {settings.rater_correlation:g} (standard deviation {settings.sd:g})."
     )
     largest = len(page.encode()) + max(len(encode_sheet(sheet)) for sheet in sheets.shown)
     if largest > MOST_PLATFORM_BYTES:
         lines.append(
-            f"{PAGE_NAME} with its longest sheet has {largest} bytes; Mechanical Turk takes {MOST_PLATFORM_BYTES}: give "
-            "fewer ratings to each rater there."
+            f"{PAGE_NAME} with its longest sheet has {largest} bytes; Mechanical Turk takes {MOST_PLATFORM_BYTES}: "
+            "give fewer ratings to each rater there."
         )
     if settings.hears and "://" not in settings.clips_url:
         lines.append(f"Upload {CLIPS}/ and make the study again with --clips-url, or use `study serve`.")

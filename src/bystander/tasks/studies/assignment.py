@@ -67,8 +67,8 @@ def _set_quotas(groups: Mapping[str, str], raters: int, per_rater: int, rng: np.
     if extra or max(totals.values()) > raters:
         raise InputError(
             f"raters: {raters} are too few, since each scenario with all its items would be rated "
-            f"{max(totals.values()) + bool(extra)} times and nobody may meet it twice; take more raters, fewer ratings of "
-            "each, or fewer systems"
+            f"{max(totals.values()) + bool(extra)} times and nobody may meet it twice; take more raters, fewer ratings "
+            "of each, or fewer systems"
         )
     return quotas
 

@@ -1,4 +1,4 @@
-"""Draws what a study is about from the rows of a bench: balanced over labels and scenarios, the same for all systems."""
+"""Draws what a study is about from the rows of a bench: balanced over scenarios, the same for all systems."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def draw_items(
         raise InputError(f"bench {settings.bench}: no row can be rated ({why})")
     if settings.kind == "reply" and (odd := {str(row["label"]) for row in usable} - wording.strategies.keys()):
         raise InputError(
-            f"wording: strategies has no {', '.join(sorted(odd))}, a label of the bench; say with --wording what a good "
-            "reply does then"
+            f"wording: strategies has no {', '.join(sorted(odd))}, a label of the bench; say with --wording what a "
+            "good reply does then"
         )
     systems: list[str | None] = [None] if settings.kind == "preference" or not answers else list(answers)
     drawn = _draw_rows(usable, _count_rows(settings, len(systems)), make_rng(settings.seed, "rows", "study"))

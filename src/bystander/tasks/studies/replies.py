@@ -36,7 +36,8 @@ def read_replies(bench: Bench, settings: StudySettings) -> tuple[Answers, tuple[
         manifest, scores = read_evaluation(folder, EvaluationScores)
         if scores.bench.content_digest != bench.manifest.content_digest:
             raise InputError(
-                f"evaluation {address}: is of another bench, {scores.bench.uri}; evaluate the systems on {bench.store.uri}"
+                f"evaluation {address}: is of another bench, {scores.bench.uri}; evaluate the systems on "
+                f"{bench.store.uri}"
             )
         sources.append(StudySource(uri=folder.uri, name=manifest.name, content_digest=manifest.content_digest))
         for system, answers in _read_answers(folder, manifest).items():

@@ -127,7 +127,7 @@ class SheetMaker:
         return cell, self._show(item, replies, rng)
 
     def _show_trap(self, base: StudyItem, kind: Any, rng: np.random.Generator) -> tuple[StudyCell, ShownItem]:
-        cell, usual = self._show_item(base, bool(rng.integers(2)), rng)
+        _, usual = self._show_item(base, bool(rng.integers(2)), rng)
         others = [row for row in self._all_rows if row["id"] not in (base.row, base.group)]
         row = self._rows[base.row]
         content = set_trap(kind, self.settings.kind, self.wording, row, usual.replies, others, rng)
