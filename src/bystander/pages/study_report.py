@@ -56,7 +56,7 @@ def render_study_report(manifest: StudyManifest, report: StudyReport) -> str:
     rated = [one for one in report.questions if one.figure.n]
     return render_page(
         "study_report.html.j2",
-        ("evaluation_report.css",),
+        ("evaluation_report.css", "study_report.css"),
         data=_Page(manifest, report),
         report=report,
         tiles=_count_tiles(report),

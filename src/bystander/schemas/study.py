@@ -134,7 +134,7 @@ class StudySettings(_Section):
     keep_unfinished: bool = False
     option_order: OptionOrder = "shuffled"
     layout: Layout = "sheet"
-    """`sheet`: a line of `tasks.csv` is all that one rater sees. `item`: a line is one item, which the platform deals."""
+    """`sheet`: a line of `tasks.csv` is all that one rater sees. `item`: it is one item, which the platform deals."""
     audio: bool | None = None
     """Whether raters hear the clip. Default: of naturalness only, as in the paper."""
     clip_format: ClipFormat = "mp3"

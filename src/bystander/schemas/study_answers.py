@@ -14,11 +14,12 @@ FINISHED = "finished"
 RejectReason = Literal[
     "unreadable",
     "no_rater",
+    "refused",
+    "no_consent",
     "unknown_sheet",
     "unknown_item",
     "unknown_question",
     "unknown_answer",
-    "no_consent",
     "repeated",
 ]
 

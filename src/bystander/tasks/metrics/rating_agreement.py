@@ -14,7 +14,7 @@ Scale = Literal["nominal", "ordinal", "interval"]
 
 @dataclass(frozen=True, slots=True)
 class RatingAgreement:
-    """Alpha, 1 for full agreement, 0 for that of chance, or None and the `reason`; over items of two ratings and more."""
+    """Alpha, 1 for full agreement, 0 for that of chance, or None and why; over items of two ratings or more."""
 
     alpha: float | None
     items: int
@@ -39,10 +39,11 @@ def measure_alpha(values: Sequence[float], items: Sequence[Hashable], scale: Sca
     counts: dict[Hashable, NDArray[np.float64]] = {}
     for value, item in zip(values, items, strict=True):
         counts.setdefault(item, np.zeros(len(levels)))[place[value]] += 1
-    table = np.array([row for row in counts.values() if row.sum() > 1]).reshape(-1, len(levels))
-    n_items, n_ratings = len(table), int(table.sum())
-    if not n_items:
+    shared = [row for row in counts.values() if row.sum() > 1]
+    if not shared:
         return RatingAgreement(None, 0, 0, "no item was rated by two raters")
+    table = np.array(shared)
+    n_items, n_ratings = len(table), int(table.sum())
     weights = 1 / (table.sum(axis=1) - 1)
     coincidences = np.einsum("u,uc,uk->ck", weights, table, table) - np.diag(weights @ table)
     totals = coincidences.sum(axis=0)

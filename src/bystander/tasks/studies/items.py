@@ -67,8 +67,8 @@ def _count_rows(settings: StudySettings, items_a_row: int) -> int:
     if settings.items is not None:
         return math.ceil(settings.items / items_a_row)
     wanted = settings.raters * settings.per_rater / settings.ratings_per_item
-    # Nobody meets a scenario twice, so there must be as many as one rater rates.
-    return max(math.ceil(wanted / items_a_row), settings.per_rater)
+    # Nobody meets a scenario twice, in traps neither, so there must be as many as one rater sees.
+    return max(math.ceil(wanted / items_a_row), settings.per_rater + settings.traps_per_rater)
 
 
 def _draw_rows(rows: Sequence[Mapping[str, Any]], most: int, rng: np.random.Generator) -> list[Mapping[str, Any]]:
