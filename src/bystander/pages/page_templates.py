@@ -19,6 +19,11 @@ def render_page(template: str, styles: tuple[str, ...] = (), **values: Any) -> s
     return _load_template(template).render(style=_read_styles(("report.css", *styles)), **values)
 
 
+def render_page_alone(template: str, **values: Any) -> str:
+    """Return the page of a template that stands by itself, with a style of its own."""
+    return _load_template(template).render(**values)
+
+
 @cache
 def _read_styles(names: tuple[str, ...]) -> Markup:
     folder = resources.files("bystander.pages").joinpath("templates")
