@@ -47,8 +47,9 @@ def check_row(row: Mapping[str, Any], split: str, manifest: BuildManifest) -> It
     if missing:
         return
     yield from check_origin(row, split, manifest)
-    yield from _check_pack(row, manifest)
-    yield from _check_classes(row, manifest)
+    yield from check_pack(row, manifest)
+    yield from check_label(row, manifest)
+    yield from _check_scenario(row, manifest)
     yield from _check_texts(row)
     yield from _check_numbers(row, manifest)
     if row["n_speakers"] == 2:
@@ -57,7 +58,7 @@ def check_row(row: Mapping[str, Any], split: str, manifest: BuildManifest) -> It
         yield from _check_hard_negative(row)
     else:
         yield "n_speakers", f"is {row['n_speakers']}, neither 1 nor 2"
-    yield from _check_segments(row)
+    yield from check_segments(row)
     if manifest.kind == "tpi_bench":
         yield from _check_bench_row(row, split, manifest)
 
@@ -108,17 +109,23 @@ def check_audio(row: Mapping[str, Any]) -> Iterator[Fault]:
         yield "audio", "is silent"
 
 
-def _check_pack(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
+def check_pack(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
+    """Yield what does not fit the pack of the build."""
     if (row["pack"], row["pack_digest"]) != (manifest.pack.name, manifest.pack.digest):
         yield "pack_digest", f"names another pack ({row['pack']!r}) than the manifest"
 
 
-def _check_classes(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
-    label, scenarios = row["label"], manifest.taxonomy.scenarios
+def check_label(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
+    """Yield what is wrong with label and kind."""
+    label = row["label"]
     if label != HARD_NEGATIVE_LABEL and label not in manifest.pack.classes:
         yield "label", f"{label!r} is no class of the pack"
     elif row["kind"] is not None and row["kind"] not in manifest.pack.classes.get(label, ()):
         yield "kind", f"{row['kind']!r} is no kind of {label!r}"
+
+
+def _check_scenario(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
+    scenarios = manifest.taxonomy.scenarios
     if row["scenario"] not in scenarios:
         yield "scenario", f"{row['scenario']!r} is not in the taxonomy"
     elif row["category"] != scenarios[row["scenario"]]:
@@ -204,7 +211,8 @@ def _check_bench_row(row: Mapping[str, Any], split: str, manifest: BuildManifest
         yield "ambiguity_score", f"is {row['ambiguity_score']:.2f} in {JANUS_TEST}, below the configured {least:g}"
 
 
-def _check_segments(row: Mapping[str, Any]) -> Iterator[Fault]:
+def check_segments(row: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield where segments are not of the row's speakers, do not lie in the clip, or overlap otherwise than said."""
     segments: Sequence[Mapping[str, Any]] = row["segments"]
     expected = {"primary", "third_party"} if row["n_speakers"] == 2 else {"primary"}
     if {segment["speaker"] for segment in segments} != expected:

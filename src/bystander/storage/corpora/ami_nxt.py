@@ -119,9 +119,7 @@ def _read_words(name: str, data: bytes) -> list[_Word]:
     return words
 
 
-def _read_segments(
-    name: str, data: bytes, words: Sequence[_Word]
-) -> Iterator[tuple[str, Sequence[_Word], str | None]]:
+def _read_segments(name: str, data: bytes, words: Sequence[_Word]) -> Iterator[tuple[str, Sequence[_Word], str | None]]:
     place_of = {word.id: place for place, word in enumerate(words)}
     for number, segment in enumerate(_parse(name, data)):
         place = f"{name}: segment {segment.get(_ID, number)}"
@@ -149,9 +147,7 @@ def _group(words: Sequence[_Word]) -> Iterator[list[_Word]]:
         yield held
 
 
-def _make_utterance(
-    meeting: str, place: str, agent: _Agent, chunk: Sequence[_Word], fault: str | None
-) -> Utterance:
+def _make_utterance(meeting: str, place: str, agent: _Agent, chunk: Sequence[_Word], fault: str | None) -> Utterance:
     fault = fault or next((word.fault for word in chunk if word.fault), None)
     said = [word for word in chunk if word.text]
     starts = [word.start_s for word in said if word.start_s is not None]

@@ -39,7 +39,9 @@ def list_corpus_files(path: str, what: str = "corpus") -> CorpusFiles:
         elif system.isdir(root):
             found, base = sorted(system.find(root)), root
         else:
-            found = sorted(one for one in system.glob(root) if system.isfile(one)) if any(c in path for c in "*?[") else []
+            found = (
+                sorted(one for one in system.glob(root) if system.isfile(one)) if any(c in path for c in "*?[") else []
+            )
             base = ""
     except OSError as exc:
         raise InputError(f"{what} {path}: cannot be read ({exc.strerror or exc})") from exc
@@ -83,3 +85,23 @@ def _unpack(name: str, data: bytes, what: str) -> bytes:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as exc:
         raise InputError(f"{what} {name}: is no whole gzip file ({exc})") from exc
+
+
+_AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".au", ".sph")
+
+
+def list_audio_files(folder: str) -> list[str]:
+    """Return the audio files in a folder and below, as paths or URLs, sorted.
+
+    Raises:
+        InputError: there is no such folder, or it cannot be read.
+    """
+    system, root = open_filesystem(folder)
+    try:
+        if not system.isdir(root):
+            raise InputError(f"audio {folder}: there is no such folder")
+        found = [one for one in system.find(root) if one.lower().endswith(_AUDIO_SUFFIXES)]
+    except OSError as exc:
+        raise InputError(f"audio {folder}: cannot be read ({exc.strerror or exc})") from exc
+    is_local = "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol)
+    return sorted(one if is_local else str(system.unstrip_protocol(one)) for one in found)

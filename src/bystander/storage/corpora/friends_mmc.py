@@ -27,7 +27,9 @@ def read_friends_mmc(name: str, text: str, frames_per_s: float) -> Iterator[Utte
     try:
         conversations = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise InputError(f"{name}: is no JSON ({exc}); Friends-MMC has files such as 5_turns/train-metadata.json") from exc
+        raise InputError(
+            f"{name}: is no JSON ({exc}); Friends-MMC has files such as 5_turns/train-metadata.json"
+        ) from exc
     if not isinstance(conversations, list):
         raise InputError(f"{name}: is no list of conversations, as Friends-MMC has it")
     for number, turns in enumerate(conversations, 1):

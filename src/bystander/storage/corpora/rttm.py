@@ -31,7 +31,9 @@ def read_rttm(files: Sequence[tuple[str, str]]) -> Stretches:
             if not fields or fields[0] != "SPEAKER":
                 continue
             if len(fields) < 8:
-                raise InputError(f"{name}: line {number}: has {len(fields)} fields, a SPEAKER line of RTTM has 8 or more")
+                raise InputError(
+                    f"{name}: line {number}: has {len(fields)} fields, a SPEAKER line of RTTM has 8 or more"
+                )
             try:
                 start_s = check_seconds(fields[3], "start")
                 found[fields[1]].append((start_s, start_s + check_seconds(fields[4], "duration"), fields[7]))

@@ -75,4 +75,9 @@ def _convert(segment: Segment, place: str, stem: str) -> Utterance:
 
 def _strip(message: str) -> str:
     """Return a message without the number of the row in what was cut out for it."""
-    return message.removeprefix("line 1: ").removeprefix("line 1, ").removeprefix("segment 1: ").removeprefix("segment 1, ")
+    return (
+        message.removeprefix("line 1: ")
+        .removeprefix("line 1, ")
+        .removeprefix("segment 1: ")
+        .removeprefix("segment 1, ")
+    )

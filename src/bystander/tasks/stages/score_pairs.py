@@ -41,7 +41,9 @@ def score_pairs(rows: pa.Table, context: StageContext) -> StageOutput:
     ):
         open_rows = [i for i, outcome in enumerate(outcomes) if not isinstance(outcome, RowFault)]
         asked = [texts[i] for i in open_rows]
-        for i, score in zip(open_rows, grade_pairs(task, asked, context.pack, context.judge, context.build_seed), strict=True):
+        for i, score in zip(
+            open_rows, grade_pairs(task, asked, context.pack, context.judge, context.build_seed), strict=True
+        ):
             given = cast(Mapping[str, Any], outcomes[i])
             if isinstance(score, RowFault):
                 outcomes[i] = score

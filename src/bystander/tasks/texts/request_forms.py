@@ -16,7 +16,9 @@ from typing import Final
 _WH: Final = "what|when|where|which|who|whose|whom|why|how"
 _WH_SHORT: Final = r"what's|when's|where's|who's|why's|how's|what're|how're|what'd|how'd|where'd|who'd"
 _AUX: Final = "is|are|was|were|do|does|did|can|could|will|would|should|shall|has|have|had|may|might|am"
-_NOT_AUX: Final = "isn't|aren't|wasn't|weren't|don't|doesn't|didn't|can't|couldn't|won't|wouldn't|shouldn't|hasn't|haven't"
+_NOT_AUX: Final = (
+    "isn't|aren't|wasn't|weren't|don't|doesn't|didn't|can't|couldn't|won't|wouldn't|shouldn't|hasn't|haven't"
+)
 _SUBJECT: Final = (
     "i|you|he|she|it|we|they|there|this|that|these|those|the|a|an|any|anyone|anybody|anything|someone|somebody|some|"
     "people|my|your|our|their|his|her|its|one|all|every|each"
