@@ -72,12 +72,16 @@ def _read_number(row: Mapping[str, str], name: str) -> int:
 def _read_clock(row: Mapping[str, str], name: str) -> float:
     value = _read(row, name)
     *clock, seconds = value.replace(",", ".").split(":")
-    if len(clock) > 2 or not all(part.isdecimal() for part in clock):
+    if len(clock) > 2 or not all(map(_is_number, (*clock, seconds.replace(".", "", 1)))):
         raise FieldFault(f"field {name!r} is {value[:40]!r}, no time such as 00:14:38,127")
     total = check_seconds(seconds, name)
     for power, part in enumerate(reversed(clock), 1):
         total += int(part) * 60.0**power
     return round(total, 6)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
 
 
 def _read_speaker(value: str) -> str:

@@ -142,7 +142,7 @@ class _Recording:
         if place + 1 == len(self._said):
             return RowFault("no_next_turn")
         second = self._said[place + 1]
-        gap_s = second.start_s - one.end_s
+        gap_s = round(second.start_s - one.end_s, 6)
         if second.row["speaker"] == one.row["speaker"]:
             return RowFault("same_speaker_goes_on")
         if gap_s > params.max_gap_s:
@@ -152,7 +152,7 @@ class _Recording:
         end_s = max(third_party.said[-1].end_s, one.end_s)
         done_s = third_party.said[-1].end_s
         overlap_s = min(one.end_s, done_s) - second.start_s
-        if second.start_s - start_s < params.min_alone_s:
+        if round(second.start_s - start_s, 6) < params.min_alone_s:
             return RowFault("simultaneous_start", f"alone for {second.start_s - start_s:.2f} s")
         if one.after is not None and one.after.start_s < done_s:
             return RowFault("primary_goes_on", f"at {one.after.start_s:.2f} s")

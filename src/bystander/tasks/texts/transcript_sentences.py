@@ -34,9 +34,9 @@ def write_sentence(text: str, asks: bool) -> str:
     Spelt letters are joined (T_V_ is TV), signs are written out, what is broken off keeps no hyphen. Text in capitals
     is put into small letters; names are lost with them. `asks` says which mark is missing at the end.
     """
-    text = _SPELT.sub(lambda match: match.group(1).replace("_", ""), text)
     if is_upper_case(text):
         text = text.lower()
+    text = _SPELT.sub(lambda match: match.group(1).replace("_", "").upper(), text)
     text = _DANGLING.sub("", _PAUSES.sub(", ", _ASIDE.sub("", text)))
     for sign, said in _SIGNS.items():
         text = text.replace(sign, said)
