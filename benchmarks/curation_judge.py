@@ -75,8 +75,8 @@ def _report(pairs: list[dict[str, Any]], label: str, least: float) -> None:
         auc = roc_auc_score(truth, scores) if len(set(truth)) == 2 else float("nan")
         best = max((sum((s >= c) == t for s, t in zip(scores, truth, strict=True)), -c) for c in scores)
         print(
-            f"{label:13s} {part:4s} AUC {auc:.2f}  at {least:g}: precision {hit}/{sum(passed)}, recall {hit}/{sum(truth)}"
-            f"  best accuracy {best[0]}/{len(own)} at {-best[1]:.2f}"
+            f"{label:13s} {part:4s} AUC {auc:.2f}  at {least:g}: precision {hit}/{sum(passed)}, "
+            f"recall {hit}/{sum(truth)}  best accuracy {best[0]}/{len(own)} at {-best[1]:.2f}"
         )
 
 

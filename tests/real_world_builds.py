@@ -74,7 +74,14 @@ def write_talk(folder: Path, recording: str = "talk") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{recording}.json"
     segments = [
-        {"session_id": recording, "speaker": who, "start_time": start, "end_time": end, "words": said, "channel": "ABC".index(who)}
+        {
+            "session_id": recording,
+            "speaker": who,
+            "start_time": start,
+            "end_time": end,
+            "words": said,
+            "channel": "ABC".index(who),
+        }
         for who, start, end, said in TALK
     ]
     path.write_text(json.dumps(segments))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +24,6 @@ from bystander.cli.build_options import (
     run_build,
 )
 from bystander.cli.overrides import gather_overrides
-from bystander.schemas.errors import ConfigError
 
 if TYPE_CHECKING:
     from bystander.schemas.rebuild import RebuildPlan
@@ -75,10 +74,10 @@ def build_real_world(
     finished.
     """
     from bystander.flows.check_real_world import check_real_world_build
-    from bystander.schemas.real_world_config import load_real_world_config
+    from bystander.schemas.real_world_config import join_corpora, load_real_world_config
 
     given = {
-        "corpora": _join_corpora(corpus or [], audio or [], licence or []),
+        "corpora": join_corpora(corpus or [], audio or [], licence or []) or None,
         "decisions": decisions,
         "pack": pack,
         "seed": seed,
@@ -101,17 +100,3 @@ def build_real_world(
         return foresee_build_or_release(settings, foresee_curate_real_world, options, against)
 
     run_build(lambda: check_real_world_build(settings), run, require_all, foresee)
-
-
-def _join_corpora(corpora: list[str], audio: list[str], licences: list[str]) -> list[dict[str, Any]] | None:
-    for option, values in (("--audio", audio), ("--licence", licences)):
-        if len(values) > len(corpora):
-            raise ConfigError(f"{option}: is given {len(values)} times for {len(corpora)} corpora; one each at most")
-    if not corpora:
-        return None
-    joined: list[dict[str, Any]] = [{"path": path} for path in corpora]
-    for one, folder in zip(joined, audio, strict=False):
-        one["audio"] = folder
-    for one, licence in zip(joined, licences, strict=False):
-        one["licence"] = licence
-    return joined

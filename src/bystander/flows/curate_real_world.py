@@ -114,7 +114,8 @@ class RealWorldBuild:
         runs = StageRuns([run for harvest in self._harvests for run in harvest.runs()])
         if not ids:
             raise BuildError(
-                f"{self.config.dataset}: no pair passed all stages; rejected were {describe_rejects(runs)}"
+                f"{self.config.dataset}: no pair passed all stages; rejected were {describe_rejects(runs)}. To see "
+                "what the judge refused, set min_query, min_answerable and min_interruption of stages.score_pairs to 1"
             )
         content = self._digest(self.environment, runs, ids)
         manifest = find_published_real_world(self.config, self.environment, content)
@@ -218,8 +219,8 @@ class RealWorldBuild:
         ]
         if manifest.candidates is not None:
             lines.append(
-                f"{manifest.candidates.rows} more have no audio: they are in {manifest.candidates.file} as text, and are "
-                "no rows. Name the folder of the recordings (audio) to have their clips."
+                f"{manifest.candidates.rows} more have no audio: they are in {manifest.candidates.file} as text, and "
+                "are no rows. Name the folder of the recordings (audio) to have their clips."
             )
         for stage in manifest.stages:
             if stage.rejected:

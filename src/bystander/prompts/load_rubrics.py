@@ -1,7 +1,8 @@
 """Loading prompts that do not depend on a response strategy: a folder with `rubrics.yaml`, without classes.
 
 The folders in `rubrics/` are built in: `voicebench`, what judges of VoiceBench are asked, `sid`, what taggers and
-script writers of SID builds are asked, and `curation`, what the judge of pairs from real recordings is asked. A user's own folder has the tasks of one of these.
+script writers of SID builds are asked, and `curation`, what the judge of pairs from real recordings is asked. A user's
+own folder has the tasks of one of these.
 
 All faults are `PackError`s that name the folder, the file and the field.
 """

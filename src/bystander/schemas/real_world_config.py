@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from bystander.schemas.build_config import BuildConfig
 from bystander.schemas.config import lay_over, list_profiles_of, read_profile, validate_fields
 from bystander.schemas.engines import EngineRole
+from bystander.schemas.errors import ConfigError
 from bystander.schemas.field_types import DatasetName, Name, PartitionRows
 from bystander.schemas.real_world_params import RealWorldStages
 from bystander.schemas.stages import Params
@@ -116,3 +117,19 @@ def load_real_world_config(
     """
     data = lay_over(read_profile(profile, _PROFILES), files, overrides or {})
     return validate_fields(RealWorldConfig, data, profile)
+
+
+def join_corpora(corpora: Sequence[str], audio: Sequence[str], licences: Sequence[str]) -> list[dict[str, str]]:
+    """Return fields of `CorpusSource` from the places of transcripts, of their audio, and licences, in the same order.
+
+    Raises:
+        ConfigError: there are more folders of audio or licences than corpora.
+    """
+    for name, values in (("audio", audio), ("licence", licences)):
+        if len(values) > len(corpora):
+            raise ConfigError(f"{name}: is given {len(values)} times for {len(corpora)} corpora; once each at most")
+    joined = [{"path": path} for path in corpora]
+    for name, values in (("audio", audio), ("licence", licences)):
+        for one, value in zip(joined, values, strict=False):
+            one[name] = value
+    return joined

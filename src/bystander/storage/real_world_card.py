@@ -29,7 +29,7 @@ _OWN_NOTES = {
     "primary_text": "The same; what was said after the clip is not in it",
     "third_party_text": "The turn that cuts in, made speakable",
     "timing": "`within_sentence` where the primary still speaks, else `after_completion`",
-    "segments": "Who speaks from when to when, by the transcript's times: speaker, start_s, end_s from the clip's start",
+    "segments": "Who speaks from when to when, by the transcript: speaker, start_s, end_s from the clip's start",
     "overlap_s": "Seconds of overlap of the segments",
     "realism_score": _UNKNOWN,
     "corpus": "The corpus",

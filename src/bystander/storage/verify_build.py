@@ -29,8 +29,8 @@ from bystander.storage.build_manifest import (
 )
 from bystander.storage.dyadic_manifest import DYADIC_KIND, read_dyadic_manifest
 from bystander.storage.filesystem import Store
-from bystander.storage.releases import open_build
 from bystander.storage.real_row_invariants import check_real_row
+from bystander.storage.releases import open_build
 from bystander.storage.row_invariants import RowLinks, check_audio, check_row
 from bystander.storage.sid_manifest import read_sid_manifest
 from bystander.storage.verify_dyadic import verify_dyadic

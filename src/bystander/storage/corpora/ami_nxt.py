@@ -1,5 +1,6 @@
-"""AMI's manual annotations in NXT's XML: `words/*.words.xml`, `segments/*.segments.xml`, `corpusResources/meetings.xml`.
+"""AMI's manual annotations in NXT's XML.
 
+There are `words/*.words.xml`, `segments/*.segments.xml` and `corpusResources/meetings.xml`.
 `<w nite:id starttime endtime>` is a word (`punc="true"`: a mark, `trunc="true"`: broken off), `<vocalsound type>` a
 laugh or a cough; a `<segment>` points at the first and last of its words (`href="...#id(a)..id(b)"`). A speaker is a
 letter within a meeting; `meetings.xml` gives the name in the whole corpus, and the channel of the headset.
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from bystander.schemas.errors import InputError
-from bystander.storage.corpora.utterances import FieldFault, Utterance, check_seconds
+from bystander.storage.corpora.utterances import Utterance, WrongFieldError, check_seconds
 from bystander.storage.transcripts.segments import MAX_PAUSE_S
 
 ReadFile = Callable[[str], bytes]
@@ -112,7 +113,7 @@ def _read_words(name: str, data: bytes) -> list[_Word]:
             value = item.get(key)
             try:
                 times.append(None if value is None else check_seconds(value, key))
-            except FieldFault as exc:
+            except WrongFieldError as exc:
                 fault = f"word {item.get(_ID, number)}: {exc}"
                 times.append(None)
         words.append(_Word(item.get(_ID, str(number)), text, item.get("punc") == "true", times[0], times[1], fault))

@@ -13,7 +13,7 @@ import io
 from collections.abc import Iterator, Mapping
 
 from bystander.schemas.errors import InputError
-from bystander.storage.corpora.utterances import FieldFault, Utterance, check_seconds
+from bystander.storage.corpora.utterances import Utterance, WrongFieldError, check_seconds
 
 _COLUMNS = ("utterance", "speaker", "starttime", "endtime", "season", "episode")
 
@@ -51,21 +51,21 @@ def _read_row(row: Mapping[str, str], place: str) -> Utterance:
             _read_clock(row, "endtime"),
             _read(row, "utterance"),
         )
-    except FieldFault as fault:
+    except WrongFieldError as fault:
         return Utterance(recording, place, fault=str(fault))
 
 
 def _read(row: Mapping[str, str], name: str) -> str:
     value = row.get(name, "").strip()
     if not value:
-        raise FieldFault(f"field {name!r} is missing")
+        raise WrongFieldError(f"field {name!r} is missing")
     return value
 
 
 def _read_number(row: Mapping[str, str], name: str) -> int:
     value = _read(row, name)
     if not value.isdecimal():
-        raise FieldFault(f"field {name!r} is {value[:40]!r}, no number")
+        raise WrongFieldError(f"field {name!r} is {value[:40]!r}, no number")
     return int(value)
 
 
@@ -73,7 +73,7 @@ def _read_clock(row: Mapping[str, str], name: str) -> float:
     value = _read(row, name)
     *clock, seconds = value.replace(",", ".").split(":")
     if len(clock) > 2 or not all(map(_is_number, (*clock, seconds.replace(".", "", 1)))):
-        raise FieldFault(f"field {name!r} is {value[:40]!r}, no time such as 00:14:38,127")
+        raise WrongFieldError(f"field {name!r} is {value[:40]!r}, no time such as 00:14:38,127")
     total = check_seconds(seconds, name)
     for power, part in enumerate(reversed(clock), 1):
         total += int(part) * 60.0**power
@@ -90,7 +90,7 @@ def _read_speaker(value: str) -> str:
     try:
         names = ast.literal_eval(value)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
-        raise FieldFault(f"field 'speaker' is {value[:40]!r}, no list of names") from None
+        raise WrongFieldError(f"field 'speaker' is {value[:40]!r}, no list of names") from None
     if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
-        raise FieldFault(f"field 'speaker' names {len(names)} speakers at once; one must speak")
+        raise WrongFieldError(f"field 'speaker' names {len(names)} speakers at once; one must speak")
     return names[0]

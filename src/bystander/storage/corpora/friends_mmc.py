@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bystander.schemas.errors import InputError
-from bystander.storage.corpora.utterances import FieldFault, Utterance, read_field, read_words
+from bystander.storage.corpora.utterances import Utterance, WrongFieldError, read_field, read_words
 
 _SPAN = re.compile(r"(s\d+e\d+)[-_/](\d+)[-_](\d+)(?:\.\w+)?", re.IGNORECASE)
 
@@ -54,11 +54,11 @@ def _read_turn(turn: Any, place: str, frames_per_s: float) -> Utterance:
         speaker, content = str(read_field(turn, "speaker")), read_words(turn, "content")
         span = next((match for key in ("video", "frame") if (match := _SPAN.fullmatch(str(turn.get(key, ""))))), None)
         if span is None:
-            raise FieldFault("fields 'video' and 'frame' name no episode, first and last frame (s01e01-001196-001272)")
+            raise WrongFieldError("fields 'video' and 'frame' name no episode and frames (s01e01-001196-001272)")
         recording = span[1].lower()
         first, last = int(span[2]), int(span[3])
         return Utterance(
             recording, place, speaker, round(first / frames_per_s, 6), round(last / frames_per_s, 6), content
         )
-    except FieldFault as fault:
+    except WrongFieldError as fault:
         return Utterance(recording, place, fault=str(fault))

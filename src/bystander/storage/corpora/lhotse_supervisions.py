@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from bystander.storage.corpora.utterances import FieldFault, Utterance, read_field, read_seconds, read_words
+from bystander.storage.corpora.utterances import Utterance, WrongFieldError, read_field, read_seconds, read_words
 
 
 def read_lhotse(name: str, text: str) -> Iterator[Utterance]:
@@ -38,7 +38,7 @@ def _read_row(row: Any, place: str) -> Utterance:
         start_s = read_seconds(row, "start")
         duration = read_field(row, "duration")
         if isinstance(duration, bool) or not isinstance(duration, int | float):
-            raise FieldFault(f"field 'duration' is {str(duration)[:40]!r}, no number of seconds")
+            raise WrongFieldError(f"field 'duration' is {str(duration)[:40]!r}, no number of seconds")
         return Utterance(
             recording,
             place,
@@ -48,7 +48,7 @@ def _read_row(row: Any, place: str) -> Utterance:
             read_words(row, "text"),
             _read_channel(row.get("channel")),
         )
-    except FieldFault as fault:
+    except WrongFieldError as fault:
         return Utterance(recording, place, fault=str(fault))
 
 

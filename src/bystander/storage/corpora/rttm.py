@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from bystander.schemas.errors import InputError
-from bystander.storage.corpora.utterances import FieldFault, Utterance, check_seconds
+from bystander.storage.corpora.utterances import Utterance, WrongFieldError, check_seconds
 
 Stretches = Mapping[str, Sequence[tuple[float, float, str]]]
 """By recording: start and end in seconds, and speaker, in order of the starts."""
@@ -37,7 +37,7 @@ def read_rttm(files: Sequence[tuple[str, str]]) -> Stretches:
             try:
                 start_s = check_seconds(fields[3], "start")
                 found[fields[1]].append((start_s, start_s + check_seconds(fields[4], "duration"), fields[7]))
-            except FieldFault as exc:
+            except WrongFieldError as exc:
                 raise InputError(f"{name}: line {number}: {exc}") from exc
     return {recording: sorted(stretches) for recording, stretches in found.items()}
 

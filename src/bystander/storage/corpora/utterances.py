@@ -37,7 +37,7 @@ class Utterance:
         return self.recording, self.speaker, self.start_s, self.end_s, self.source_text
 
 
-class FieldFault(Exception):
+class WrongFieldError(Exception):
     """A field of a row is missing or wrong; `str` names it."""
 
 
@@ -45,12 +45,12 @@ def read_field(row: Any, name: str) -> Any:
     """Return a field that must be there.
 
     Raises:
-        FieldFault: it is not, or the row is no object with fields.
+        WrongFieldError: it is not, or the row is no object with fields.
     """
     if not isinstance(row, dict):
-        raise FieldFault("is no object with fields")
+        raise WrongFieldError("is no object with fields")
     if row.get(name) is None:
-        raise FieldFault(f"field {name!r} is missing")
+        raise WrongFieldError(f"field {name!r} is missing")
     return row[name]
 
 
@@ -58,11 +58,11 @@ def read_seconds(row: Any, name: str) -> float:
     """Return a field as seconds.
 
     Raises:
-        FieldFault: it is missing, no finite number, or negative.
+        WrongFieldError: it is missing, no finite number, or negative.
     """
     value = read_field(row, name)
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise FieldFault(f"field {name!r} is {str(value)[:40]!r}, no time in seconds")
+        raise WrongFieldError(f"field {name!r} is {str(value)[:40]!r}, no time in seconds")
     return check_seconds(value, name)
 
 
@@ -70,14 +70,14 @@ def check_seconds(value: float | str, name: str) -> float:
     """Return a value as seconds.
 
     Raises:
-        FieldFault: it is no finite number, or negative.
+        WrongFieldError: it is no finite number, or negative.
     """
     try:
         seconds = float(value)
     except ValueError:
-        raise FieldFault(f"field {name!r} is {str(value)[:40]!r}, no time in seconds") from None
+        raise WrongFieldError(f"field {name!r} is {str(value)[:40]!r}, no time in seconds") from None
     if not math.isfinite(seconds) or seconds < 0:
-        raise FieldFault(f"field {name!r} is {seconds:g}, no time in a recording")
+        raise WrongFieldError(f"field {name!r} is {seconds:g}, no time in a recording")
     return seconds
 
 
@@ -85,11 +85,11 @@ def read_words(row: Any, name: str) -> str:
     """Return a field as text.
 
     Raises:
-        FieldFault: it is missing or no text.
+        WrongFieldError: it is missing or no text.
     """
     value = read_field(row, name)
     if not isinstance(value, str):
-        raise FieldFault(f"field {name!r} is no text")
+        raise WrongFieldError(f"field {name!r} is no text")
     return value
 
 

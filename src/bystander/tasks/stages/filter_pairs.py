@@ -39,7 +39,9 @@ def filter_pairs(rows: pa.Table, context: StageContext) -> StageOutput:
     """
     params = cast(FilterPairs, context.params)
     called = frozenset(name.lower() for name in params.names)
-    outcomes = [_check(row, params, called) or {} for row in rows.select(_USES).to_pylist()]
+    outcomes: list[Mapping[str, Any] | RowFault] = [
+        _check(row, params, called) or {} for row in rows.select(_USES).to_pylist()
+    ]
     return split_rows(NAME, rows, outcomes, PAIR)
 
 

@@ -221,10 +221,9 @@ def _take_on(first: _Said) -> _Part:
     """Return an utterance with those after it in its turn that belong to the same sentence."""
     part = _Part([first])
     while (after := part.said[-1].after) is not None:
-        if ends_sentence(part.text) or _lacks_marks(first):
-            # "Yes." may be all of the sentence, and not of what was said
-            if part.words >= _FEW_WORDS:
-                break
+        # "Yes." may be all of the sentence, and not of what was said
+        if part.words >= _FEW_WORDS and (ends_sentence(part.text) or _lacks_marks(first)):
+            break
         part.said.append(after)
     return part
 

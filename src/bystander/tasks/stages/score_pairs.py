@@ -23,8 +23,8 @@ def score_pairs(rows: pa.Table, context: StageContext) -> StageOutput:
     """Ask the judge for a grade from 1 to 5 by each criterion; the score is its expectation over the five digits.
 
     The criteria are the three of the TPI paper (appendix G.2): the first turn could be a request to an assistant, the
-    second is an interruption, no sight or hands are needed. They are asked about one after the other, each only of pairs
-    that met those before it: most pairs fail the first.
+    second is an interruption, no sight or hands are needed. They are asked about one after the other, each only of
+    pairs that met those before it: most pairs fail the first.
 
     Columns read: primary_text, third_party_text. Written: query_score, interruption_score, answerable_score.
 

@@ -13,6 +13,8 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+import yaml
+
 _WH: Final = "what|when|where|which|who|whose|whom|why|how"
 _WH_SHORT: Final = r"what's|when's|where's|who's|why's|how's|what're|how're|what'd|how'd|where'd|who'd"
 _AUX: Final = "is|are|was|were|do|does|did|can|could|will|would|should|shall|has|have|had|may|might|am"
@@ -36,7 +38,8 @@ _CLAUSE: Final = r"(?:^|[.,?!]\s*|\b(?:so|but|and|or|well|okay|um|uh|like)\s+)"
 
 _QUESTION = re.compile(
     rf"{_CLAUSE}{_OPENERS}(?:"
-    rf"(?:(?:in|at|on|for|to|from|by|with|of|since|until) )?(?:{_WH})\b(?! (?:i|we|you|they|he|she|it) (?:mean|said)\b)|"
+    rf"(?:(?:in|at|on|for|to|from|by|with|of|since|until) )?(?:{_WH})\b(?! (?:i|we|you|they|he|she|"
+    rf"it) (?:mean|said)\b)|"
     rf"(?:{_WH_SHORT})\b|"
     rf"(?:{_AUX}|{_NOT_AUX}) (?:not )?(?:{_SUBJECT})\b|"
     r"any (?:idea|news|chance)\b)"
@@ -50,6 +53,9 @@ _INVERTED = re.compile(
     r"\b(?:does|do|did|is|are|can|could|would|will|should|has|have) (?:anyone|anybody|you|we|i|they|he|she|it|there)\b"
 )
 """Anywhere: in transcripts without marks a question may follow on anything."""
+_FIRST = re.compile(
+    rf"^{_OPENERS}(?:is|are|was|were|does|did|can|could|will|would|should|has) (?!do\b|be\b|not\b)[a-z']+ [a-z]"
+)
 _RELATIVE = re.compile(rf"^{_OPENERS}(?:when|where|while|whatever|whenever)\b(?! (?:{_AUX}|{_NOT_AUX})\b)")
 
 _PERSON = re.compile(
@@ -59,13 +65,16 @@ _PERSON = re.compile(
 )
 _TO_ASSISTANT = re.compile(
     rf"\b(?:can|could|would|will) you (?:please |just |maybe )?(?:{_ASKING_VERBS}|say|repeat)\b|\bdo you know\b|"
-    r"\bdo you have any\b|\bthank you\b|\byou know\b|\bhow (?:do|can|would|should|could) you (?!think|feel|like|want|mean)"
+    r"\bdo you have any\b|\bthank you\b|\byou know\b|\bhow (?:do|can|would|should|"
+    r"could) you (?!think|feel|like|want|mean)"
     r"|\bwhat do you call\b|\bwhere (?:do|can) you (?:get|buy|find)\b"
 )
 _SECOND_PERSON = re.compile(r"\b(?:you|your|yours|yourself|yourselves|you're|you've|you'll|you'd|ya|y'all)\b")
 _REPEAT = re.compile(
-    rf"^{_OPENERS}(?:what|sorry|pardon|excuse me|huh|what(?:'s| is| was| did) (?:that|it|you say)|say (?:that|it) again|"
-    r"what do you mean|what does that mean|is that right|are you sure|really|who (?:is|was) that|what happened|what is it|"
+    rf"^{_OPENERS}(?:what|sorry|pardon|excuse me|huh|what(?:'s| is| was| did) (?:that|it|you say)|"
+    rf"say (?:that|it) again|"
+    r"what do you mean|what does that mean|is that right|are you sure|really|who (?:is|was) that|"
+    r"what happened|what is it|"
     r"what about it|why not|how come|like what|and what|what else|or what)[?.! ]*$"
 )
 _POINTING = re.compile(
@@ -79,16 +88,19 @@ _SIGHT = re.compile(
 )
 _HANDS = re.compile(
     r"\b(?:hand me|pass me|pass the|give me (?:a|the|that|your|some) (?:hand|pen|hug|kiss|minute|second|break)|hold|"
-    r"pick (?:it )?up|put (?:it|that|the)|bring|fetch|sit|stand|come (?:on|here|in|over)|go (?:away|on|ahead)|move|press|"
+    r"pick (?:it )?up|put (?:it|that|the)|bring|fetch|sit|stand|come (?:on|here|in|over)|go (?:away|"
+    r"on|ahead)|move|press|"
     r"push|pull|touch|grab|open the|close the|shut|carry|take (?:it|that|off))\b"
 )
 _OPINION = re.compile(
-    r"\b(?:what|how) (?:do|did|would) (?:you|everybody|everyone|people) (?:think|feel|like|want|reckon)\b|\bwhat about\b|"
-    r"\bhow about\b|\bwhat if\b|\bshall (?:i|we)\b|\bshould (?:i|we)\b|\bwhy don't (?:you|we|i)\b|\bis that (?:okay|ok|all "
+    r"\b(?:what|how) (?:do|did|would) (?:you|everybody|everyone|people) (?:think|feel|like|want|"
+    r"reckon)\b|\bwhat about\b|"
+    r"\bhow about\b|\bwhat if\b|\bshall (?:i|we)\b|\bshould (?:i|we)\b|\bwhy don't (?:you|we|i)\b|"
+    r"\bis that (?:okay|ok|all "
     r"right|alright|fine|correct|right)\b|\bany (?:questions|volunteers|comments|thoughts)\b"
 )
 _WORD = re.compile(r"[A-Za-z0-9]+(?:'[A-Za-z]+)*")
-_NAMES = resources.files("bystander.tasks.texts") / "data" / "given_names.txt"
+_NAMES = resources.files("bystander.tasks.texts") / "data" / "given_names.yaml"
 
 Rule = tuple[str, Callable[[str], object]]
 
@@ -100,7 +112,9 @@ def asks_or_requests(text: str) -> bool:
         return True
     if "?" in text:
         return True
-    return bool(_INVERTED.search(folded)) or bool(_QUESTION.search(folded) and not _RELATIVE.search(folded))
+    if _INVERTED.search(folded) or _FIRST.search(folded):
+        return True
+    return bool(_QUESTION.search(folded) and not _RELATIVE.search(folded))
 
 
 def find_human_need(text: str) -> tuple[str, str] | None:
@@ -129,8 +143,8 @@ def find_human_need(text: str) -> tuple[str, str] | None:
 def find_name(text: str, names: Collection[str]) -> str | None:
     """Return the first word that calls a person by name, or None.
 
-    `names` are those of the recording's speakers, in small letters: anywhere in the text. Common given names count where
-    they call somebody: as the first or last word, or next to a comma.
+    `names` are those of the recording's speakers, in small letters: anywhere in the text. Common given names count
+    where they call somebody: as the first or last word, or next to a comma.
     """
     words = _WORD.findall(text)
     for word in words:
@@ -145,8 +159,7 @@ def find_name(text: str, names: Collection[str]) -> str | None:
 @cache
 def list_given_names() -> frozenset[str]:
     """Return common given names in small letters; those that are everyday words (will, may, mark) are left out."""
-    lines = _NAMES.read_text("utf-8").splitlines()
-    return frozenset(name for line in lines if not line.startswith("#") for name in line.split())
+    return frozenset(yaml.safe_load(_NAMES.read_text("utf-8"))["en"].split())
 
 
 def split_speaker_name(speaker: str) -> list[str]:
