@@ -40,7 +40,8 @@ class FilterPairs(Params):
     languages: tuple[str, ...] = ("en",)
     min_primary_words: int = Field(3, ge=1)
     max_primary_words: int = Field(30, ge=1)
-    min_third_party_words: int = Field(2, ge=1)
+    min_third_party_words: int = Field(1, ge=1)
+    """One word may answer; acknowledgements are found by themselves."""
     max_third_party_words: int = Field(40, ge=1)
     max_others_s: float = Field(1.0, ge=0)
     """Most speech of anybody else in the clip: it would be in nobody's segments."""
@@ -85,7 +86,8 @@ class RealWorldStages(Params):
     score_pairs: ScorePairs = ScorePairs()
     cut_clips: CutClips = CutClips()
     label_actionability: LabelActionability = LabelActionability()
-    write_replies: WriteReplies = WriteReplies()
+    write_replies: WriteReplies = WriteReplies(max_attempts=10)
+    """With more tries than other builds have: a real pair is not lost for want of a reply."""
     score_ambiguity: ScoreAmbiguity = ScoreAmbiguity()
 
     @model_validator(mode="after")

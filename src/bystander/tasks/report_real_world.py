@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bystander.pages.build_report import StageFunnel, describe_reject
+from bystander.pages.build_report import RejectExample, StageFunnel, describe_reject, make_reject_example
 from bystander.pages.real_world_report import RealWorldReportData, render_real_world_report
 from bystander.schemas.real_world import REAL_FINAL
 from bystander.storage.build_manifest import REPORT_NAME, BuildManifest
@@ -41,6 +41,13 @@ def write_real_world_report(
         samples=read_rows_by_id(store, manifest.shards, samples, REAL_FINAL),
         candidates=candidates[:_MOST_CANDIDATES],
         candidates_in_all=len(candidates),
-        rejects=[describe_reject(row) for row in read_reject_examples(store, manifest.rejects)],
+        rejects=[_describe_reject(row) for row in read_reject_examples(store, manifest.rejects)],
     )
     store.write_bytes(REPORT_NAME, render_real_world_report(data).encode())
+
+
+def _describe_reject(row: Mapping[str, Any]) -> RejectExample:
+    """Return a rejected utterance or pair in words."""
+    if "source_text" in row:  # an utterance, which has no other
+        return make_reject_example(row, f"{row['speaker'] or 'nobody'}: {row['source_text']}")
+    return describe_reject(row)
