@@ -72,6 +72,13 @@ def open_review(
     rejects: Annotated[
         bool, typer.Option("--rejects", help="Show what stages rejected and has audio, instead of the build's rows.")
     ] = False,
+    clips_for: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="A site whose pages may read the clips, http://localhost:8080 say, where a Label Studio runs.",
+        ),
+    ] = None,
     reviews: Reviews = None,
 ) -> None:
     """Serve the review page until Ctrl-C. Every change is on the disk before the page says that it is saved."""
@@ -84,7 +91,7 @@ def open_review(
     from bystander.server.review_session import ReviewSession
     from bystander.storage.review_rows import ReviewBuild, find_reviews_folder
 
-    access = make_access(host, port, token, public_name or ())
+    access = make_access(host, port, token, public_name or (), clips_for or ())
     if annotator is not None:
         try:
             annotator = normalise_annotator(annotator)
