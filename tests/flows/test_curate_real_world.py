@@ -15,16 +15,19 @@ import soundfile
 from bystander.flows.curate_real_world import RealWorldBuild
 from bystander.schemas.errors import BuildError, ConfigError, InputError
 from bystander.schemas.real_world import REAL_FINAL
-from bystander.schemas.review import AnnotatorVerdict, ReviewDecision, RowEdits
+from bystander.schemas.review import AnnotatorVerdict, ReviewDecision, ReviewEntry, RowEdits, RowReview
 from bystander.schemas.stage_job import StageJob
 from bystander.storage.any_manifest import read_any_manifest
 from bystander.storage.bench_rows import read_bench, read_clips
 from bystander.storage.build_manifest import digest_rows
 from bystander.storage.filesystem import open_store
 from bystander.storage.published_files import describe_published_build
-from bystander.storage.review_files import write_decisions
+from bystander.storage.review_files import ReviewJournal, write_decisions
+from bystander.storage.review_rows import ReviewBuild
 from bystander.storage.verify_build import verify_build
 from bystander.tasks.environment import StageEnvironment
+from bystander.tasks.exchange_reviews import decide_rows
+from bystander.tasks.review.resolution import Resolution
 from real_world_builds import RATE, Curated, configure, curate_directly, write_headsets, write_talk
 from tpi_builds import Recorder
 
@@ -285,3 +288,25 @@ def test_settings_that_make_no_sense_are_refused(home: Path) -> None:
         configure(home, home, corpora=[{"path": "a", "name": "talks"}, {"path": "talks"}])
     with pytest.raises(ConfigError, match="min_primary_words is 9, above the most, 3"):
         configure(home, home, stages__filter_pairs__min_primary_words=9, stages__filter_pairs__max_primary_words=3)
+
+
+def test_a_review_of_the_build_becomes_the_reviewed_build(home: Path, tmp_path: Path, curated: Curated) -> None:
+    opened = ReviewBuild(str(curated.folder))
+    rows = curated.read_rows()
+    journal = ReviewJournal(tmp_path / "journals", opened.make_header("ann"))
+    said = (
+        (AVOCADO, RowReview(verdict="accept")),
+        (SLOVENIA, RowReview(verdict="reject", reason="no_interruption")),
+        (PLANTS, RowReview(verdict="accept", primary_text="Remind me to water the plants tomorrow.")),
+    )
+    journal.append(
+        ReviewEntry(row_id=find(rows, text)["id"], changes=changes, client="tab", seq=number)
+        for number, (text, changes) in enumerate(said, 1)
+    )
+    journal.close()
+    decisions = decide_rows(opened, tmp_path / "journals", Resolution("unanimous", None, 0.05))
+    path = str(tmp_path / "decisions.jsonl")
+    write_decisions(path, decisions)
+    built = curate_directly(configure(home / "store", home / "corpus", home / "audio", build="x", decisions=path))
+    assert {row["primary_text"] for row in built.read_rows()} == {AVOCADO, "Remind me to water the plants tomorrow."}
+    assert verify_build(built.folder) == []
