@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from bystander.flows.check_dyadic import open_source
 from bystander.flows.curate_real_world import RealWorldBuild
+from bystander.schemas.dyadic_config import load_dyadic_config
 from bystander.schemas.errors import BuildError, ConfigError, InputError
 from bystander.schemas.real_world import REAL_FINAL
 from bystander.schemas.review import AnnotatorVerdict, ReviewDecision, ReviewEntry, RowEdits, RowReview
@@ -28,6 +30,7 @@ from bystander.storage.verify_build import verify_build
 from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.exchange_reviews import decide_rows
 from bystander.tasks.review.resolution import Resolution
+from bystander.tasks.split_tpi import split_tpi
 from real_world_builds import RATE, Curated, configure, curate_directly, write_headsets, write_talk
 from tpi_builds import Recorder
 
@@ -310,3 +313,10 @@ def test_a_review_of_the_build_becomes_the_reviewed_build(home: Path, tmp_path: 
     built = curate_directly(configure(home / "store", home / "corpus", home / "audio", build="x", decisions=path))
     assert {row["primary_text"] for row in built.read_rows()} == {AVOCADO, "Remind me to water the plants tomorrow."}
     assert verify_build(built.folder) == []
+
+
+def test_what_needs_synthetic_voices_says_so(curated: Curated, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="is a build of real recordings, which is scored on as a whole"):
+        split_tpi(str(curated.folder), str(tmp_path), "parts", {"a": 0.5, "b": 0.5})
+    with pytest.raises(ConfigError, match="whose speakers say nothing else; take a synthetic one"):
+        open_source(load_dyadic_config("fake", overrides={"source": str(curated.folder)}))
