@@ -136,10 +136,17 @@ def read_answers(store: Store) -> list[StudyAnswer]:
     Raises:
         StorageError: a line is damaged other than the last one, which a stopped server may have left half written.
     """
+    return [answer for name in store.list(ANSWERS) if name.endswith(".jsonl") for answer in read_served(store, name)]
+
+
+def read_served(store: Store, name: str) -> list[StudyAnswer]:
+    """Return the answers in one file; none if there is no such file.
+
+    Raises:
+        StorageError: a line is damaged other than the last one, which a stopped server may have left half written.
+    """
     answers: list[StudyAnswer] = []
-    for name in store.list(ANSWERS):
-        if not name.endswith(".jsonl"):
-            continue
+    if store.exists(name):
         lines = store.read_bytes(name).split(b"\n")
         for number, line in enumerate(lines, start=1):
             if not line.strip():
