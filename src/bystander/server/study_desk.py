@@ -12,7 +12,7 @@ from typing import Any
 
 from bystander.schemas.errors import InputError
 from bystander.schemas.study import ShownSheet
-from bystander.schemas.study_answers import CONSENT, FINISHED, StudyAnswer
+from bystander.schemas.study_answers import CONSENT, FINISHED, HEARD, StudyAnswer
 from bystander.storage.study_files import (
     ANSWERS,
     CLIPS,
@@ -77,6 +77,7 @@ class StudyDesk:
             if info.file.startswith(f"{CLIPS}/")
         }
         self._journal = place / SERVED_NAME
+        self._drop_torn_line()
         for answer in read_served(folder, SERVED_NAME):
             self._note(answer)
 
@@ -114,13 +115,14 @@ class StudyDesk:
             )
 
     def hear(self, rater: str, place: int) -> None:
-        """Remember that a clip was played to its end, for as long as the server runs.
+        """Write down that a clip was played to its end.
 
         Raises:
             InputError: the rater has no sheet, has sent it off, or there is no such place.
         """
         with self._lock:
-            self._find_visit(rater, place)[1].heard.add(place)
+            who, visit = self._find_visit(rater, place)
+            self._write(StudyAnswer(rater=who, sheet=visit.sheet, place=place, question=HEARD, value="yes"))
 
     def finish(self, rater: str) -> None:
         """Take a sheet as sent off.
@@ -131,7 +133,7 @@ class StudyDesk:
         with self._lock:
             who, visit = self._find_visit(rater, 1)
             if self._find_open(visit) is not None:
-                raise InputError("some questions are not answered yet")
+                raise InputError("some questions are not answered yet, or some clips not heard")
             self._write(StudyAnswer(rater=who, sheet=visit.sheet, place=0, question=FINISHED, value="yes"))
 
     def count(self) -> tuple[int, int, int]:
@@ -161,9 +163,13 @@ class StudyDesk:
         )
 
     def _find_open(self, visit: _Visit) -> int | None:
-        """Return the first place that lacks an answer, from 1."""
-        places = range(1, len(self._sheets[visit.sheet].items) + 1)
-        return next((at for at in places if any((at, name) not in visit.answers for name in self._questions)), None)
+        """Return the first place, from 1, that lacks an answer or whose clip was not heard."""
+        for place, item in enumerate(self._sheets[visit.sheet].items, start=1):
+            if item.clip and place not in visit.heard:
+                return place
+            if any((place, name) not in visit.answers for name in self._questions):
+                return place
+        return None
 
     def _describe(self, visit: _Visit) -> dict[str, Any]:
         sheet: ShownSheet = self._sheets[visit.sheet]
@@ -175,12 +181,21 @@ class StudyDesk:
                 {
                     "answers": {name: answer.value for name, answer in given.items()},
                     "seconds": max((answer.seconds or 0.0 for answer in given.values()), default=0.0),
-                    "heard": bool(given) or place in visit.heard,
+                    "heard": place in visit.heard,
                 }
             )
         at = (self._find_open(visit) or len(sheet.items)) - 1
         state = {"consent": True, "at": at, "items": items, "finished": visit.finished}
         return {"sheet": sheet.model_dump(mode="json"), "state": state, "full": False}
+
+    def _drop_torn_line(self) -> None:
+        """Cut off what a server that was killed had half written: the rater's page was not told that it arrived."""
+        if not self._journal.exists():
+            return
+        data = self._journal.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.truncate(self._journal, whole)
 
     def _write(self, answer: StudyAnswer) -> None:
         self._journal.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +209,9 @@ class StudyDesk:
     def _note(self, answer: StudyAnswer) -> None:
         visit = self._visits.setdefault(answer.rater, _Visit(answer.sheet))
         visit.active = self._clock()
-        if answer.place:
+        if answer.question == HEARD:
+            visit.heard.add(answer.place)
+        elif answer.place:
             visit.answers[answer.place, answer.question] = answer
         elif answer.question == FINISHED:
             visit.finished = True

@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote, unquote
 
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from bystander.pages.study_page import SCRIPT, STYLE, read_asset, setup_of
@@ -46,17 +47,18 @@ def make_study_routes(desk: StudyDesk) -> list[BaseRoute]:
 
     async def show(request: Request) -> Response:
         given = next((request.query_params[name] for name in _RATER_PARAMETERS if request.query_params.get(name)), "")
-        if given:
-            # The address is left without the id, so that it stays out of bookmarks and of what is sent on.
-            return _remember(RedirectResponse(request.url_for("study").path, 303), given[:_MOST_ID])
         setup = setup_of(desk.manifest, clips_url="clips/", server="api/", headers={OWN_HEADER: "1"})
         wording = desk.manifest.wording
         page = show_page("study.html.j2", title=wording.title, language=wording.language, setup=Markup(setup))
-        known = request.cookies.get(COOKIE)
-        return page if known else _remember(page, secrets.token_urlsafe(18))
+        return _remember(page, given[:_MOST_ID]) if given else page
 
     async def show_sheet(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(desk.show, _read_rater(request)))
+        # Not the page but this sets the cookie: after a link in a mail, browsers ask for the page without a strict one,
+        # and a new one would take the old one's place.
+        if COOKIE in request.cookies:
+            return JSONResponse(await run_in_threadpool(desk.show, _read_rater(request)))
+        rater = secrets.token_urlsafe(18)
+        return _remember(JSONResponse(await run_in_threadpool(desk.show, rater)), rater)
 
     async def agree(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(desk.agree, _read_rater(request)))
@@ -84,7 +86,7 @@ def make_study_routes(desk: StudyDesk) -> list[BaseRoute]:
         return FileResponse(path)
 
     return [
-        Route("/", show, name="study"),
+        Route("/", show),
         Route("/api/sheet", show_sheet),
         Route("/api/agree", agree, methods=["POST"]),
         Route("/api/answer", take_answer, methods=["POST"]),
@@ -107,16 +109,9 @@ def _read_rater(request: Request) -> str:
     rater = request.cookies.get(COOKIE)
     if not rater:
         raise HTTPException(400, "Cookies are off; this page needs one to know your answers from those of others.")
-    return rater
+    return unquote(rater)
 
 
 def _remember(response: Response, rater: str) -> Response:
-    response.set_cookie(COOKIE, _encode(rater), httponly=True, samesite="strict", path="/", max_age=30 * 86_400)
+    response.set_cookie(COOKIE, quote(rater, safe=""), httponly=True, samesite="strict", path="/", max_age=30 * 86_400)
     return response
-
-
-def _encode(rater: str) -> str:
-    """Return an id as a cookie may hold it."""
-    from urllib.parse import quote
-
-    return quote(rater, safe="")

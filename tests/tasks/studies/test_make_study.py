@@ -199,7 +199,8 @@ def test_words_of_ones_own_are_laid_over(place: Any, tmp_path: Path) -> None:
         ("- a list", "must hold fields"),
         ("titel: x", "titel: no such field"),
         (
-            "questions: [{name: other, text: x, options: [{value: a, label: a, score: 1}, {value: b, label: b, score: 2}]}]",
+            "questions: [{name: q, text: q, options: [{value: a, label: a, score: 1}, {value: b, label: b, score: 2}]"
+            "}]",
             "asks these",
         ),
         ("title: [", "not valid YAML"),

@@ -252,5 +252,6 @@
     else showConsent(() => transport.agree(sheet).then(go, () => showEnd(ui.failed)));
   }
 
+  if (setup.server && location.search) history.replaceState(null, "", location.pathname); // ids stay out of bookmarks
   transport.load().then(go, () => showEnd(ui.failed));
 })();
