@@ -19,7 +19,7 @@ from bystander.server.access import make_access
 from bystander.server.local_server import running
 from bystander.server.study_desk import StudyDesk
 from bystander.server.study_pages import make_study_routes
-from bystander.storage.study_files import hash_rater, read_answers, read_key
+from bystander.storage.study_files import hash_rater, read_answers, read_key, read_salt
 from bystander.tasks.import_study import import_study
 from bystander.tasks.report_study import report_study
 from chromium import open_chromium
@@ -119,7 +119,7 @@ def test_raters_do_a_whole_study_and_the_report_has_what_they_said(page: Any, so
         page.wait_for_selector(".end")
         assert faults == []
         assert page.evaluate("document.documentElement.scrollWidth") == 360
-    assert hash_rater(key.salt, "zoë") in {one.rater for one in read_answers(study.folder)}
+    assert hash_rater(read_salt(study.folder), "zoë") in {one.rater for one in read_answers(study.folder)}
     assert "zo" not in (tmp_path / "studies/preference/answers/served.jsonl").read_text()
     report = report_study(study.folder.uri).report
     assert (report.raters, report.kept, report.dropped) == (2, 1, {"failed_traps": 1})

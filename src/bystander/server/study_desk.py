@@ -20,7 +20,7 @@ from bystander.storage.study_files import (
     check_files,
     hash_rater,
     open_study,
-    read_key,
+    read_salt,
     read_served,
     read_sheets,
 )
@@ -63,7 +63,7 @@ class StudyDesk:
             raise InputError(f"{study}: answers are written to a disk of this machine; copy the study here")
         if self.manifest.settings.layout != "sheet":
             raise InputError(f"{study}: has single items, for a platform to deal out; make it with --layout sheet")
-        self._salt = read_key(folder).salt
+        self._salt = read_salt(folder)
         self._sheets = {sheet.sheet: sheet for sheet in read_sheets(folder, self.manifest)}
         self._clock = clock
         self._lock = threading.Lock()
