@@ -158,7 +158,9 @@ def run_platform() -> Iterator[_Platform]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"])).decode()
-            server.forms.append({"path": self.path, **{k: v[0] for k, v in parse_qs(body).items()}})
+            fields = parse_qs(body, keep_blank_values=True)
+            assert all(len(values) == 1 for values in fields.values())
+            server.forms.append({"path": self.path, **{name: values[0] for name, values in fields.items()}})
             self.send_response(200)
             self.end_headers()
             self.wfile.write(b"<p id=taken>taken</p>")

@@ -73,8 +73,9 @@
         link.click();
         return ui.saved;
       }
-      const assignment = form.querySelector("[name=assignmentId]");
-      if (assignment && !assignment.value) assignment.value = asked.get("assignmentId") || "";
+      const [assignment, ...doubled] = form.querySelectorAll("[name=assignmentId]"); // the platform's form has one too
+      if (!assignment.value) assignment.value = asked.get("assignmentId") || "";
+      doubled.forEach((one) => one.remove());
       for (const name of ["workerId", "hitId", "rater", "PROLIFIC_PID"]) {
         if (asked.get(name) && !form.querySelector("[name=" + name + "]")) fields[name] = asked.get(name);
       }
