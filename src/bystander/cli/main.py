@@ -25,6 +25,7 @@ from bystander.cli.pack import pack_app
 from bystander.cli.plan import app as plan_app
 from bystander.cli.publish import publish
 from bystander.cli.release import app as release_app
+from bystander.cli.review_exchange import review_app
 from bystander.cli.simulate import simulate_app
 from bystander.cli.split import split
 from bystander.cli.study import study_app
@@ -53,6 +54,7 @@ app.command("diff")(diff)
 app.command("gc")(gc)
 app.command("publish")(publish)
 app.add_typer(release_app, name="release")
+app.add_typer(review_app, name="review")
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")
 app.add_typer(simulate_app, name="simulate")

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from bystander.schemas.text_tasks import BREAK_TAG
+
 Verdict = Literal["accept", "reject"]
 DecidedVerdict = Literal["accept", "reject", "conflict"]
 """`conflict`: the annotators do not agree, and no rule says who is right."""
@@ -58,7 +60,6 @@ UNANIMOUS, MAJORITY = "unanimous", "majority"
 RULES = (UNANIMOUS, MAJORITY)
 """How several annotators' verdicts become one; any other rule is the name of an annotator whose word counts."""
 
-BREAK = "<break>"
 MOST_CHARACTERS = 2000
 _MOST_SEGMENTS = 200
 _ANNOTATOR = re.compile(r"\w[\w.-]{0,39}")
@@ -125,8 +126,8 @@ class RowEdits(_Part):
     @field_validator("text_with_break")
     @classmethod
     def _check_break(cls, text: str | None) -> str | None:
-        if text is not None and text.count(BREAK) > 1:
-            raise ValueError(f"has {text.count(BREAK)} breaks; a clip has one at most")
+        if text is not None and text.count(BREAK_TAG) > 1:
+            raise ValueError(f"has {text.count(BREAK_TAG)} breaks; a clip has one at most")
         return text
 
     @property

@@ -15,6 +15,7 @@ from bystander.schemas.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
 _TOKEN = re.compile(r"[\w.~-]{16,200}", re.ASCII)
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,252})", re.ASCII)
 
 
@@ -30,6 +31,8 @@ class Access:
     point to this machine makes a browser take our pages for its own."""
     takes_addresses: bool
     """Whether any address in digits will do as a name: where it listens on all of the machine's addresses."""
+    clip_origins: frozenset[str] = frozenset()
+    """Origins of other sites whose pages may read what is below `/api/clips/`, such as a Label Studio."""
 
     @property
     def url(self) -> str:
@@ -66,7 +69,13 @@ class Access:
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower() and not parts.path
 
 
-def make_access(host: str = LOOPBACK, port: int = 0, token: str | None = None, names: Sequence[str] = ()) -> Access:
+def make_access(
+    host: str = LOOPBACK,
+    port: int = 0,
+    token: str | None = None,
+    names: Sequence[str] = (),
+    clip_origins: Sequence[str] = (),
+) -> Access:
     """Return the rules for a server on `host`; one that others can reach demands a token, a new one if none is given.
 
     Args:
@@ -74,10 +83,14 @@ def make_access(host: str = LOOPBACK, port: int = 0, token: str | None = None, n
         port: to listen on.
         token: demanded of every browser, if given; on loopback there need be none.
         names: more host names by which it may be asked for, such as that of a proxy before it.
+        clip_origins: sites whose pages may read clips, as `http://localhost:8080`.
 
     Raises:
-        ConfigError: the token is too easy to guess, or a name is none.
+        ConfigError: the token is too easy to guess, or a name or origin is none.
     """
+    for origin in clip_origins:
+        if not _ORIGIN.fullmatch(origin):
+            raise ConfigError(f"origin {origin!r}: write protocol, name and port, as http://localhost:8080")
     if token is not None and not _TOKEN.fullmatch(token):
         raise ConfigError("--token: give 16 to 200 letters, digits, dots, hyphens, underscores and tildes")
     for name in (host, *names):
@@ -91,7 +104,7 @@ def make_access(host: str = LOOPBACK, port: int = 0, token: str | None = None, n
         known |= {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
     if token is None and not is_loopback:
         token = secrets.token_urlsafe(24)
-    return Access(host, port, token, frozenset(known), takes_addresses=_is_unspecified(host))
+    return Access(host, port, token, frozenset(known), _is_unspecified(host), frozenset(clip_origins))
 
 
 def _is_loopback(host: str) -> bool:

@@ -15,6 +15,7 @@ from bystander.server.access import Access
 MOST_BODY_BYTES = 1_000_000
 OWN_HEADER = "x-bystander"
 """Pages send it with each POST: scripts of other sites cannot, unless we allow it."""
+CLIPS_PATH = "/api/clips/"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -46,8 +47,9 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(pair for pair in _HEADERS if pair[0] not in given)]
+                own = [*message["headers"], *self._share_clips(scope)]
+                given = {name.lower() for name, _ in own}
+                message["headers"] = [*own, *(pair for pair in _HEADERS if pair[0] not in given)]
             await send(message)
 
         refusal = self._refuse(scope)
@@ -58,6 +60,16 @@ class Guard:
             else:
                 receive = _replay(body, receive)
         await (refusal or self._app)(scope, receive, send_with_headers)
+
+    def _share_clips(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """Return the headers that let a page of another site read a clip, where that site may."""
+        if not self._access.clip_origins or not scope["path"].startswith(CLIPS_PATH):
+            return []
+        origin = Headers(scope=scope).get("origin")
+        shared = [(b"cross-origin-resource-policy", b"cross-origin"), (b"vary", b"origin")]
+        if origin in self._access.clip_origins:
+            shared.append((b"access-control-allow-origin", str(origin).encode()))
+        return shared
 
     def _refuse(self, scope: Scope) -> Response | None:
         """Return the answer to a request that may not pass."""
@@ -76,7 +88,7 @@ class Guard:
                 return _say(403, "Changes are taken from this server's own pages only.")
             if int(_as_number(headers.get("content-length"))) > self._most_body_bytes:
                 return _say(413, f"A request may have {self._most_body_bytes:,} bytes at most.")
-        elif given is not None and access.token is not None:
+        elif given is not None and access.token is not None and not scope["path"].startswith(CLIPS_PATH):
             return _keep_token(scope, access)
         return None
 

@@ -71,6 +71,35 @@ def list_journals(folder: Path) -> list[str]:
     return sorted(path.name.removesuffix(JOURNAL_ENDING) for path in folder.glob(f"*{JOURNAL_ENDING}"))
 
 
+def read_reviews(folder: Path, build_digest: str) -> dict[str, dict[str, RowReview]]:
+    """Return what each annotator who has a journal in a folder said about each row.
+
+    Raises:
+        InputError: a journal is of other rows than `build_digest` is of, or a line of it is wrong.
+    """
+    return {name: read_annotator(folder, name, build_digest).reviews for name in list_journals(folder)}
+
+
+def read_annotator(folder: Path, annotator: str, build_digest: str) -> JournalContent:
+    """Read the journal of one annotator of a build.
+
+    Raises:
+        InputError: there is none, it is of other rows, or a line is wrong.
+    """
+    path = folder / f"{annotator}{JOURNAL_ENDING}"
+    content = read_journal(path)
+    _check_digest(path, content.header, build_digest)
+    return content
+
+
+def _check_digest(path: Path, header: JournalHeader, build_digest: str) -> None:
+    if header.build_digest != build_digest:
+        raise InputError(
+            f"review journal {path}: is of a build {header.dataset}/{header.build} that had other rows; move it aside, "
+            "or review the build that it is of"
+        )
+
+
 class ReviewJournal:
     """An annotator's journal, open for more. What `append` has returned from is on the disk.
 
@@ -135,11 +164,7 @@ class ReviewJournal:
         if not size:
             self._write(f"{header.model_dump_json()}\n".encode())
         content = read_journal(self.path)
-        if content.header.build_digest != header.build_digest:
-            raise InputError(
-                f"review journal {self.path}: is of a build {content.header.dataset}/{content.header.build} that had "
-                "other rows; move it aside, or review the build that it is of"
-            )
+        _check_digest(self.path, content.header, header.build_digest)
         if content.torn_bytes:
             with self._wrap_errors():
                 os.truncate(self.path, content.whole_bytes)
