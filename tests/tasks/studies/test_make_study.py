@@ -17,6 +17,7 @@ from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.study import StudySettings
 from bystander.schemas.study_wording import load_wording
 from bystander.storage.study_files import decode_sheet, read_key, read_salt
+from bystander.tasks.studies.items import draw_items
 from study_samples import GOOD, POOR, make_sample, make_study_rows, read_shown, write_bench, write_evaluation
 
 KINDS = ("realism", "naturalness", "reply", "preference", "satisfaction")
@@ -213,3 +214,13 @@ def test_settings_describe_themselves() -> None:
     settings = StudySettings(kind="reply", bench="b", raters=50, per_rater=5)
     assert (settings.hears, settings.traps, settings.sd) == (False, ("other_request", "instruction"), 1.2)
     assert json.loads(settings.model_dump_json())["max_failed_traps"] == 0
+
+
+def test_recordings_without_a_scenario_or_a_reply_can_be_rated() -> None:
+    settings = StudySettings(kind="naturalness", bench="b", raters=2, per_rater=2)
+    rows = [row | {"scenario": None, "category": None, "reply": None} for row in make_study_rows()]
+    drawn = draw_items(rows, {}, settings, load_wording("naturalness"))
+    assert {(item.scenario, item.category) for item in drawn.items} == {("none", "none")}
+    spoken = StudySettings(kind="satisfaction", bench="b", raters=2, per_rater=2)
+    with pytest.raises(InputError, match="no_answer: 27"):
+        draw_items(rows, {"bench": {row["id"]: row["reply"] for row in rows}}, spoken, load_wording("satisfaction"))
