@@ -1,29 +1,30 @@
-"""A real browser for tests, where the system has one: real clicks and keys in a headless Chromium."""
+"""A real Chromium for tests: that of the system, since none is downloaded."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 
 
 @contextmanager
-def open_chromium() -> Iterator[Any]:
-    """Yield a browser; the test is skipped where Playwright or a Chromium is missing."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    program = next((path for name in _NAMES if (path := shutil.which(name))), None)
-    if program is None:
-        pytest.skip(f"no Chromium on this machine: none of {', '.join(_NAMES)} is in PATH")
-    with playwright.sync_playwright() as started:
-        # As root in a container there is no sandbox; the pages are our own.
-        browser = started.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
-        )
+def open_chromium() -> Iterator[Browser]:
+    """Start a headless browser; skips the test where there is none, or no `playwright` to drive it with."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra `dev`)")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"no Chromium is installed: none of {', '.join(NAMES)} is on the path")
+    with playwright.sync_playwright() as driver:
+        # Containers often forbid the sandbox; the pages are our own.
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:
             yield browser
         finally:
