@@ -25,7 +25,7 @@ from bystander.cli.pack import pack_app
 from bystander.cli.plan import app as plan_app
 from bystander.cli.publish import publish
 from bystander.cli.release import app as release_app
-from bystander.cli.review_exchange import review_app
+from bystander.cli.review import review_app
 from bystander.cli.simulate import simulate_app
 from bystander.cli.split import split
 from bystander.cli.study import study_app

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bystander.cli.review import Build, Reviews, Seed, review_app
+from bystander.cli.review_options import Build, Reviews, Seed
 from bystander.schemas.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _MOST_LISTED = 30
 
 
-@review_app.command("agreement")
 def show_agreement(
     build: Build,
     reviews: Reviews = None,
@@ -61,7 +60,6 @@ def _tell(figure: AgreementFigure) -> str:
     return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}] over {rows}"
 
 
-@review_app.command("export")
 def export_decisions(
     build: Build,
     out: Annotated[str, typer.Option(metavar="FILE", help="Where to write the decisions, as .jsonl.")],
@@ -101,7 +99,6 @@ def export_decisions(
     )
 
 
-@review_app.command("import")
 def import_file(
     build: Build,
     file: Annotated[
@@ -127,7 +124,6 @@ def import_file(
         typer.echo(f"{name}: {rows} rows taken.")
 
 
-@review_app.command("label-studio")
 def export_for_label_studio(
     build: Build,
     out: Annotated[str, typer.Option(metavar="FOLDER", help="Where to write tasks, configuration and clips.")],

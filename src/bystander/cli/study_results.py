@@ -80,10 +80,12 @@ def describe_report(found: StudyReport) -> list[str]:
     for alpha in found.alphas:
         value = alpha.reason if alpha.alpha is None else f"{alpha.alpha:.3f} ({alpha.scale}, {alpha.items} items)"
         lines.append(f"Krippendorff's alpha of {alpha.question}: {value}.")
-    for one in found.correlations:
-        if one.system is None:
-            value = one.undefined if one.pearson is None else f"r = {one.pearson:.2f}, rho = {one.spearman:.2f}"
-            lines.append(f"People and judge {one.judge}, {one.metric}: {value}, {one.n} replies.")
+    for judged in found.correlations:
+        if judged.system is None:
+            value = (
+                judged.undefined if judged.pearson is None else f"r = {judged.pearson:.2f}, rho = {judged.spearman:.2f}"
+            )
+            lines.append(f"People and judge {judged.judge}, {judged.metric}: {value}, {judged.n} replies.")
     return lines
 
 

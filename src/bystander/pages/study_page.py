@@ -24,7 +24,7 @@ def render_study_page(name: str, settings: StudySettings, wording: StudyWording)
     return render_page_alone(
         "study_page.html.j2",
         language=wording.language,
-        title=wording.title,
+        title=wording.title.replace("${", "$ {"),  # would be a field to a platform
         style=read_asset(STYLE),
         script=read_asset(SCRIPT),
         setup=setup,

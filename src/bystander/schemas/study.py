@@ -209,8 +209,6 @@ class StudyKey(_Section):
 
     format: Literal["bystander-study-key"] = "bystander-study-key"
     format_version: Literal[1] = 1
-    salt: str
-    """Rater ids are stored only as a digest of this and the id."""
     items: tuple[StudyItem, ...]
     sheets: dict[str, tuple[StudyCell, ...]]
 

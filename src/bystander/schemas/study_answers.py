@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 CONSENT = "consent"
 """Stands for the question of consent, at place 0 of a sheet."""
+HEARD = "heard"
+"""Stands at the place of an item whose clip was played to its end."""
 FINISHED = "finished"
 """Stands at place 0 when a rater has sent a sheet off."""
 

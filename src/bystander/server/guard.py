@@ -98,7 +98,7 @@ class Guard:
             message = await receive()
             if message["type"] != "http.request":
                 return body
-            body += message.get("body", b"")
+            body += bytes(message.get("body", b""))
             if len(body) > self._most_body_bytes:
                 return None
             if not message.get("more_body"):

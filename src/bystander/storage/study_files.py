@@ -24,6 +24,7 @@ STUDY_NAME = "study.json"
 TASKS_NAME = "tasks.csv"
 SHEETS_NAME = "sheets.json"
 KEY_NAME = "key.json"
+SALT_NAME = "salt.txt"
 PAGE_NAME = "crowd.html"
 CLIPS = "clips"
 ANSWERS = "answers"
@@ -77,15 +78,25 @@ def check_files(store: Store, manifest: StudyManifest, names: Iterable[str]) -> 
             raise BuildError(f"{exc}; make the study again") from exc
 
 
-def find_salt(store: Store) -> str:
-    """Return the salt of a study that is there already, whose raters must stay who they are, or a new one.
+def keep_salt(store: Store) -> None:
+    """Write the salt of a study, unless it has one: its raters must stay who they are.
 
     It is drawn from the system, not from the seed: with a salt that can be guessed, ids can be found out by trying.
     """
+    if not store.exists(SALT_NAME):
+        store.write_bytes(SALT_NAME, f"{secrets.token_hex(16)}\n".encode())
+
+
+def read_salt(store: Store) -> str:
+    """Return the salt, with which ids of raters are made into what is stored of them.
+
+    Raises:
+        BuildError: it was removed, so that nobody can tell any more who is who, and no answer can be added.
+    """
     try:
-        return read_key(store).salt
-    except (BuildError, StorageError):
-        return secrets.token_hex(16)
+        return store.read_bytes(SALT_NAME).decode().strip()
+    except MissingFileError as exc:
+        raise BuildError(f"{exc}, and raters' ids cannot be told apart without it; put it back") from exc
 
 
 def hash_rater(salt: str, rater: str) -> str:
@@ -136,10 +147,17 @@ def read_answers(store: Store) -> list[StudyAnswer]:
     Raises:
         StorageError: a line is damaged other than the last one, which a stopped server may have left half written.
     """
+    return [answer for name in store.list(ANSWERS) if name.endswith(".jsonl") for answer in read_served(store, name)]
+
+
+def read_served(store: Store, name: str) -> list[StudyAnswer]:
+    """Return the answers in one file; none if there is no such file.
+
+    Raises:
+        StorageError: a line is damaged other than the last one, which a stopped server may have left half written.
+    """
     answers: list[StudyAnswer] = []
-    for name in store.list(ANSWERS):
-        if not name.endswith(".jsonl"):
-            continue
+    if store.exists(name):
         lines = store.read_bytes(name).split(b"\n")
         for number, line in enumerate(lines, start=1):
             if not line.strip():

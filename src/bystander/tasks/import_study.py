@@ -16,6 +16,7 @@ from bystander.storage.study_files import (
     open_study,
     read_answers,
     read_key,
+    read_salt,
 )
 from bystander.storage.study_results import read_results
 from bystander.tasks.studies.intake import take_answers
@@ -40,10 +41,10 @@ def import_study(study: str, results: str, rater: str = "", consented: bool = Fa
     """
     folder, manifest = open_study(study)
     check_files(folder, manifest, [KEY_NAME])
-    key = read_key(folder)
+    key, salt = read_key(folder), read_salt(folder)
     records = list(read_results(results))
     intake = take_answers(
-        records, manifest, key, read_answers(folder), lambda name: hash_rater(key.salt, name), rater, consented
+        records, manifest, key, read_answers(folder), lambda name: hash_rater(salt, name), rater, consented
     )
     source, name = open_file(results)
     digest = hashlib.sha256(source.read_bytes(name)).hexdigest()[:12]

@@ -32,8 +32,8 @@ from bystander.storage.study_files import (
     STUDY_NAME,
     TASKS_NAME,
     encode_sheet,
-    find_salt,
     format_tasks,
+    keep_salt,
     write_file,
     write_key,
     write_study,
@@ -79,7 +79,8 @@ def make_study(store: str, name: str, settings: StudySettings, wording: StudyWor
     noises = _write_noises(folder, settings, files) if "noise" in settings.traps and settings.hears else []
     sheets = SheetMaker(name, settings, wording, drawn, replies, clips, noises, bench.rows).make()
     page = render_study_page(name, settings, wording)
-    key = StudyKey(salt=find_salt(folder), items=drawn.items, sheets=dict(sheets.cells))
+    keep_salt(folder)
+    key = StudyKey(items=drawn.items, sheets=dict(sheets.cells))
     files += [
         write_file(folder, TASKS_NAME, format_tasks(sheets.shown).encode()),
         write_file(folder, SHEETS_NAME, _format_sheets(sheets)),

@@ -16,7 +16,8 @@ import soundfile
 from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.study import StudySettings
 from bystander.schemas.study_wording import load_wording
-from bystander.storage.study_files import decode_sheet, read_key
+from bystander.storage.study_files import decode_sheet, read_key, read_salt
+from bystander.tasks.studies.items import draw_items
 from study_samples import GOOD, POOR, make_sample, make_study_rows, read_shown, write_bench, write_evaluation
 
 KINDS = ("realism", "naturalness", "reply", "preference", "satisfaction")
@@ -54,7 +55,7 @@ def test_every_sheet_has_its_items_and_traps_and_tells_nothing_of_them(place: An
             if kind in ("reply", "satisfaction"):
                 assert (item["replies"] == [row["reply"]]) is (items[cell.item].system == GOOD)
     told = made.folder.read_bytes("sheets.json") + made.folder.read_bytes("crowd.html")
-    secrets = [*rows, key.salt, GOOD, POOR, *(item.id for item in key.items), "expected", "other_request"]
+    secrets = [*rows, read_salt(made.folder), GOOD, POOR, *(item.id for item in key.items), "expected", "other_request"]
     if kind != "satisfaction":
         assert not [secret for secret in secrets if f'"{secret}'.encode() in told]
     # Traps and items have the same fields, filled alike but for the note of an instruction.
@@ -113,7 +114,7 @@ def test_noise_is_a_clip_like_others(place: Any) -> None:
                 original, _ = soundfile.read(io.BytesIO(rows[items[cell.item].row]["audio"]["bytes"]))
                 assert np.array_equal(samples, original)
     for form in ("mp3", "ogg"):
-        coded = make_sample(place[0], "naturalness", place[1], name=form, clip_format=form, raters=2)
+        coded = make_sample(place[0], "naturalness", place[1], name=form, clip_format=form, raters=2, items=8)
         [first] = {item["clip"] for item in read_shown(coded.folder)[0]["items"][:1]}
         samples, rate = soundfile.read(io.BytesIO(coded.folder.read_bytes(f"clips/{first}")))
         assert rate == 24000
@@ -124,7 +125,7 @@ def test_the_same_seed_gives_the_same_sheets_and_another_one_others(place: Any) 
     one = make_sample(place[0], "preference", *place[1:], name="one")
     again = make_sample(place[0], "preference", *place[1:], name="one")
     other = make_sample(place[0], "preference", *place[1:], name="one", seed=1)
-    assert one.manifest.files == again.manifest.files  # the salt is kept too
+    assert one.manifest.files == again.manifest.files
     assert other.manifest.files != one.manifest.files
 
 
@@ -199,7 +200,8 @@ def test_words_of_ones_own_are_laid_over(place: Any, tmp_path: Path) -> None:
         ("- a list", "must hold fields"),
         ("titel: x", "titel: no such field"),
         (
-            "questions: [{name: other, text: x, options: [{value: a, label: a, score: 1}, {value: b, label: b, score: 2}]}]",
+            "questions: [{name: q, text: q, options: [{value: a, label: a, score: 1}, {value: b, label: b, score: 2}]"
+            "}]",
             "asks these",
         ),
         ("title: [", "not valid YAML"),
@@ -212,3 +214,13 @@ def test_settings_describe_themselves() -> None:
     settings = StudySettings(kind="reply", bench="b", raters=50, per_rater=5)
     assert (settings.hears, settings.traps, settings.sd) == (False, ("other_request", "instruction"), 1.2)
     assert json.loads(settings.model_dump_json())["max_failed_traps"] == 0
+
+
+def test_recordings_without_a_scenario_or_a_reply_can_be_rated() -> None:
+    settings = StudySettings(kind="naturalness", bench="b", raters=2, per_rater=2)
+    rows = [row | {"scenario": None, "category": None, "reply": None} for row in make_study_rows()]
+    drawn = draw_items(rows, {}, settings, load_wording("naturalness"))
+    assert {(item.scenario, item.category) for item in drawn.items} == {("none", "none")}
+    spoken = StudySettings(kind="satisfaction", bench="b", raters=2, per_rater=2)
+    with pytest.raises(InputError, match="no_answer: 27"):
+        draw_items(rows, {"bench": {row["id"]: row["reply"] for row in rows}}, spoken, load_wording("satisfaction"))

@@ -252,3 +252,19 @@ def test_the_commands_do_all_of_it(sources: Any, tmp_path: Path) -> None:
         call("make", "realism", "--bench", sources[0], "--out", tmp_path, "--name", "mine")
     with pytest.raises(Exception, match="no such kind"):
         call("make", "beauty", "--bench", sources[0], "--out", tmp_path, "--name", "x")
+
+
+def test_a_rater_who_takes_two_sheets_counts_once_for_a_scenario(sources: Any, tmp_path: Path) -> None:
+    made = make_sample(tmp_path, "reply", *sources, raters=12)
+    key = read_key(made.folder)
+    groups = {item.id: item.group for item in key.items}
+    batch = write_batch(
+        made.folder, tmp_path / "batch.csv", lambda n, cell, q: pass_traps(cell, q, {"rsf": "yes"}.get(q, "3"))
+    )
+    batch.write_text(batch.read_text().replace("WORKER1\n", "WORKER0\n"))  # who took a second sheet
+    taken = import_study(made.folder.uri, str(batch))
+    first, second = (
+        {groups[cell.item] for cell in key.sheets[sheet] if cell.item} for sheet in ("sheet-0001", "sheet-0002")
+    )
+    assert taken.rejected == ({"repeated": 2 * len(first & second)} if first & second else {})
+    assert first & second

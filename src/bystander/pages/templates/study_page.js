@@ -49,6 +49,11 @@
       try { state = JSON.parse(localStorage.getItem(this.key)); } catch { state = null; }
       return { sheet, state };
     },
+    async agree(sheet) {
+      const state = { consent: true, at: 0, items: [] };
+      await this.keep(state);
+      return { sheet, state };
+    },
     async keep(state) {
       try { localStorage.setItem(this.key, JSON.stringify(state)); } catch { /* a private window: nothing outlasts it */ }
     },
@@ -68,8 +73,9 @@
         link.click();
         return ui.saved;
       }
-      const assignment = form.querySelector("[name=assignmentId]");
-      if (assignment && !assignment.value) assignment.value = asked.get("assignmentId") || "";
+      const [assignment, ...doubled] = form.querySelectorAll("[name=assignmentId]"); // the platform's form has one too
+      if (!assignment.value) assignment.value = asked.get("assignmentId") || "";
+      doubled.forEach((one) => one.remove());
       for (const name of ["workerId", "hitId", "rater", "PROLIFIC_PID"]) {
         if (asked.get(name) && !form.querySelector("[name=" + name + "]")) fields[name] = asked.get(name);
       }
@@ -90,9 +96,11 @@
       if (!reply.ok) throw new Error(String(reply.status));
       return reply.json();
     },
-    load() { return this.call("sheet" + location.search); },
+    load() { return this.call("sheet"); },
+    agree() { return this.call("agree", {}); },
     keep(state, change) { return change ? this.call("answer", change) : Promise.resolve(); },
     async finish() { await this.call("finish", {}); return ui.sent; },
+    async leave() { await this.call("leave", {}); location.reload(); },
   };
 
   const transport = setup.server ? Local : Platform;
@@ -160,7 +168,7 @@
   }
 
   function run(sheet, before) {
-    const state = before || { consent: false, at: 0, items: [] };
+    const state = before;
     sheet.items.forEach((_, at) => { state.items[at] = state.items[at] || { answers: {}, seconds: 0, heard: false }; });
     const keep = (change) => transport.keep(state, change).then(() => true, () => { complain(ui.failed); return false; });
     const complain = (text) => {
@@ -231,20 +239,20 @@
     });
 
     if (state.finished) showEnd(ui.sent);
-    else if (state.consent) showItem();
-    else showConsent(async () => {
-      state.consent = true;
-      if (await keep({ place: 0, question: "consent", value: "yes", seconds: 0 })) showItem();
-      else state.consent = false;
-    });
+    else showItem();
   }
 
   function showEnd(text) {
-    show(make("h1", { tabindex: "-1" }, setup.title), make("p", { class: "end", role: "status" }, text));
+    show(make("h1", { tabindex: "-1" }, setup.title), make("p", { class: "end", role: "status" }, text),
+      ...(transport.leave && text === ui.sent ? [make("p", { class: "buttons" }, button(ui.another, () => transport.leave()))] : []));
   }
 
-  transport.load().then(
-    ({ sheet, state, full }) => (full ? showEnd(ui.full) : run(sheet, state)),
-    () => showEnd(ui.failed),
-  );
+  function go({ sheet, state, full }) {
+    if (full) showEnd(ui.full);
+    else if (state && state.consent) run(sheet, state);
+    else showConsent(() => transport.agree(sheet).then(go, () => showEnd(ui.failed)));
+  }
+
+  if (setup.server && location.search) history.replaceState(null, "", location.pathname); // ids stay out of bookmarks
+  transport.load().then(go, () => showEnd(ui.failed));
 })();

@@ -98,8 +98,9 @@ function goOn() {
   if (next) open(next);
 }
 
+// Quick steps count even while a row is still on its way; verdicts are always about the row that is seen.
 function step(by) {
-  const next = list.find(state.row.id, by);
+  const next = list.find(state.opening ?? state.row.id, by);
   if (next) open(next);
 }
 
@@ -113,14 +114,22 @@ function moveBoundary(boundaries, isLast) {
 
 // Puts the break before a word, or takes it away where there is none to be.
 function placeBreak(word) {
-  const text = (review().text_with_break ?? ownText("text_with_break")).replace(BREAK, "");
-  const at = text === state.row.text ? word?.at : null;
-  const tagged = !word ? text : at === null ? null : text.slice(0, at) + BREAK + text.slice(at);
+  const own = ownText("text_with_break"), tagged = review().text_with_break ?? own;
+  const isOwn = withoutSpace(tagged.replace(BREAK, "")) === withoutSpace(state.row.text);
+  const text = isOwn ? state.row.text : tagged.replace(BREAK, "");
   const time = word ? Math.round(word.start_s * 1000) / 1000 : state.row.duration_s;
   const changes = { break_time_s: orOwn(time, state.row.break_time_s) };
-  if (tagged !== null) changes.text_with_break = orOwn(tagged, ownText("text_with_break"));
+  // In a text that was rewritten nobody knows where the word is: there the break is moved in the text by hand.
+  if (!word || (isOwn && word.at !== null)) {
+    const placed = word ? text.slice(0, word.at) + BREAK + text.slice(word.at) : text;
+    changes.text_with_break = withoutSpace(placed) === withoutSpace(own) ? null : placed;
+  }
   change(changes);
   showReview();
+}
+
+function withoutSpace(text) {
+  return text.replace(/\s+/gu, "");
 }
 
 function editText(field, area) {
@@ -137,15 +146,17 @@ function editText(field, area) {
 // ---- what is shown ----
 
 async function open(rowId) {
-  const asked = (state.asked = Symbol(rowId));
+  state.opening = rowId;
   let row;
   try {
     row = await getJson(`/api/rows/${encodeURIComponent(rowId)}`);
   } catch (error) {
+    if (state.opening === rowId) state.opening = null;
     byId("saving").textContent = `Row ${rowId}: ${error.message}`;
     return;
   }
-  if (asked !== state.asked) return; // another was asked for meanwhile
+  if (state.opening !== rowId) return; // another was asked for meanwhile
+  state.opening = null;
   state.row = row;
   history.replaceState(null, "", `#${encodeURIComponent(rowId)}`);
   remember("row", rowId);

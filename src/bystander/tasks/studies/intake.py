@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bystander.schemas.study import FIRST, SECOND, TIE, StudyCell, StudyKey, StudyManifest
@@ -37,8 +37,9 @@ def take_answers(
 ) -> Intake:
     """Return which answers of a file count.
 
-    The first answer of a rater to a question about an item counts, whatever sheet it is on; what comes later, here or
-    after what is `stored`, is `repeated`.
+    The first answer of a rater to a question counts: about a scenario where the sheets see to it that nobody meets one
+    twice, so that this was somebody who took two sheets; about an item where a platform dealt the items out. What comes
+    later, here or after what is `stored`, is `repeated`.
 
     Args:
         records: of the file.
@@ -51,7 +52,9 @@ def take_answers(
     """
     taken: list[StudyAnswer] = []
     rejected: list[RejectedAnswer] = []
-    seen = {_name_asked(key, one) for one in stored}
+    by_group = manifest.settings.layout == "sheet"
+    groups = {item.id: item.group if by_group else item.id for item in key.items}
+    seen = {_name_asked(key, groups, one) for one in stored}
     agreed = {one.rater for one in stored if one.question == CONSENT}
     for record in records:
 
@@ -89,7 +92,7 @@ def take_answers(
                     value=given.value,
                     seconds=given.seconds,
                 )
-                asked = _name_asked(key, answer)
+                asked = _name_asked(key, groups, answer)
                 if asked in seen:
                     reject("repeated", f"{given.item} {given.question}: was answered before by the same rater")
                     continue
@@ -123,7 +126,9 @@ def _join(values: Iterable[str]) -> str:
     return ", ".join(sorted(values, key=lambda value: (order.get(value, 2), value)))
 
 
-def _name_asked(key: StudyKey, answer: StudyAnswer) -> tuple[str, str, str]:
+def _name_asked(key: StudyKey, groups: Mapping[str, str], answer: StudyAnswer) -> tuple[str, str, str]:
     cell = find_cell(key, answer.sheet, answer.place)
-    about = cell.item if cell is not None and cell.item is not None else f"{answer.sheet}.{answer.place}"
+    about = f"{answer.sheet}.{answer.place}"
+    if cell is not None and cell.item is not None:
+        about = groups[cell.item] if answer.sheet in key.sheets else cell.item
     return answer.rater, about, answer.question

@@ -91,5 +91,6 @@ def _make_item(row: Mapping[str, Any], system: str | None) -> StudyItem:
         row=row["id"],
         group=min(row["id"], row["twin_id"] or row["id"]),
         system=system,
-        **{name: row[name] for name in ("scenario", "category", "label", "timing")},
+        # A recording that was not made to a scenario has none.
+        **{name: row[name] or "none" for name in ("scenario", "category", "label", "timing")},
     )

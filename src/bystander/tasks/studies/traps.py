@@ -14,6 +14,7 @@ from bystander.schemas.study import FIRST, SECOND, StudyKind, StudyQuestion, Stu
 
 _WORST: Mapping[str, str] = {"realism": "1", "naturalness": "1", "oh": "1", "satisfaction": "unpreferred"}
 """The answer that nonsense must get, by question; whether a stray reply follows a strategy is not certain."""
+_TEXTS = ("primary_complete", "primary_text", "third_party_text", "reply")
 _FOREIGN_WORDS = 3
 _DONORS = 40
 
@@ -91,10 +92,10 @@ def _expect_worst(questions: Sequence[StudyQuestion], kind: TrapKind) -> StudyTr
 
 def _borrow_reply(row: Mapping[str, Any], others: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> str | None:
     """Return the reply to another request that has least to do with this one; None if all have."""
-    own = _list_words(f"{row['primary_complete']} {row['primary_text']} {row['third_party_text']} {row['reply']}")
+    own = _list_words(" ".join(row[name] or "" for name in _TEXTS))
     best: tuple[float, int, str] | None = None
     for place in rng.permutation(len(others)).tolist()[:_DONORS]:
-        words = _list_words(others[place]["reply"])
+        words = _list_words(others[place]["reply"] or "")
         foreign = words - own
         if len(foreign) < _FOREIGN_WORDS or not words:
             continue
@@ -110,11 +111,10 @@ def _list_words(text: str) -> set[str]:
 
 def _jumble(others: Sequence[Mapping[str, Any]], rng: np.random.Generator, column: str) -> str:
     """Return words of several rows in a random order, as long as a text of this column."""
-    length = max(5, len(str(others[int(rng.integers(len(others)))][column]).split()))
+    said = [row[column] or row["primary_text"] for row in others]
+    length = max(5, len(said[int(rng.integers(len(said)))].split()))
     words = [
-        word
-        for place in rng.permutation(len(others)).tolist()[:6]
-        for word in re.findall(r"[\w']+", str(others[place][column]).lower())
+        word for place in rng.permutation(len(said)).tolist()[:6] for word in re.findall(r"[\w']+", said[place].lower())
     ]
     chosen = [words[at] for at in rng.permutation(len(words)).tolist()][: min(length, 14)]
     return f"{' '.join(chosen).capitalize()}."
