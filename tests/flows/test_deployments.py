@@ -30,6 +30,7 @@ FLOWS = {
     "build-tpi-bench",
     "build-sid-bench",
     "build-sid-train",
+    "curate-real-world",
     "evaluate-tpi",
     "evaluate-sid",
     "evaluate-voicebench",
@@ -68,7 +69,7 @@ def test_entry_points_are_modules_and_parameters_fit(deployment: dict[str, Any])
     jsonschema.validate(parameters, schema)
     name, model = find_model(flow)
     assert [*parameters] == [name]
-    config = parse_run(model, parameters[name]).load([])  # type: ignore[attr-defined]  # of all nine kinds
+    config = parse_run(model, parameters[name]).load([])  # type: ignore[attr-defined]  # of all ten kinds
     assert config.store == STORE
     parameters = {name: {**parameters[name], "store": ""}}
     with pytest.raises(jsonschema.ValidationError, match="does not match"):

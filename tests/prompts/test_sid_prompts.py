@@ -112,7 +112,7 @@ def test_a_folder_of_ones_own_is_loaded(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(name="mine"), "name: 'mine' is no set of tasks; there are sid, voicebench"),
+        (lambda d: d.update(name="mine"), "name: 'mine' is no set of tasks; there are curation, sid, voicebench"),
         (lambda d: d["tasks"].pop("tag_break_zh"), "tasks: tag_break_zh missing"),
         (lambda d: d["tasks"].update(tag_break_de=d["tasks"]["tag_break_en"]), "tasks: unknown tag_break_de"),
         (

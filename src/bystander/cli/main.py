@@ -25,9 +25,11 @@ from bystander.cli.pack import pack_app
 from bystander.cli.plan import app as plan_app
 from bystander.cli.publish import publish
 from bystander.cli.release import app as release_app
+from bystander.cli.review import review_app
 from bystander.cli.session import session_app
 from bystander.cli.simulate import simulate_app
 from bystander.cli.split import split
+from bystander.cli.study import study_app
 from bystander.cli.train import train_app
 from bystander.cli.verify import verify
 from bystander.cli.voices import app as voices_app
@@ -53,10 +55,12 @@ app.command("diff")(diff)
 app.command("gc")(gc)
 app.command("publish")(publish)
 app.add_typer(release_app, name="release")
+app.add_typer(review_app, name="review")
 app.command("split")(split)
 app.add_typer(cache_app, name="cache")
 app.add_typer(session_app, name="session")
 app.add_typer(simulate_app, name="simulate")
+app.add_typer(study_app, name="study")
 app.add_typer(train_app, name="train")
 app.command("verify")(verify)
 app.add_typer(voices_app, name="voices")

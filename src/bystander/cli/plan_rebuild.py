@@ -10,6 +10,7 @@ import typer
 
 from bystander.cli.build_dyadic import build_dyadic
 from bystander.cli.build_options import Foresee, planning
+from bystander.cli.build_real_world import build_real_world
 from bystander.cli.build_sid import make_sid_command
 from bystander.cli.build_tpi import build_tpi_bench, build_tpi_train
 from bystander.cli.tables import open_console
@@ -80,6 +81,7 @@ for _name, _build in (
     ("sid-bench", make_sid_command("bench")),
     ("sid-train", make_sid_command("train")),
     ("dyadic", build_dyadic),
+    ("real-world", build_real_world),
 ):
     app.command(_name)(make_plan_command(_build, f"What `bystander build {_name}` would reuse and redo, and why."))
 

@@ -54,6 +54,9 @@ def import_recordings(
     max_wer: Annotated[
         float | None, typer.Option(min=0, help="Most word errors a word of the script. Default: 0.34.")
     ] = None,
+    licence: Annotated[
+        str | None, typer.Option(help="Terms that the speakers agreed to, as rows and card state them.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="One setting as name=value, e.g. aligner.engine=kaldi_gmm; may be repeated."),
@@ -68,7 +71,7 @@ def import_recordings(
     from bystander.schemas.recording_session import ImportSettings, read_session_settings
     from bystander.tasks.session.import_session import import_session
 
-    fields = lay_over({}, (), gather_overrides(set_, {"max_wer": max_wer}))
+    fields = lay_over({}, (), gather_overrides(set_, {"max_wer": max_wer, "licence": licence}))
     settings = read_session_settings(ImportSettings, fields)
     for line in import_session(folder, audio, out, name, settings).summary:
         typer.echo(line)

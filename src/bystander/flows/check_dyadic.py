@@ -53,9 +53,15 @@ def open_source(config: DyadicConfig) -> tuple[Store, BuildManifest]:
     """
     try:
         folder = open_build(config.source)
-        return folder, read_manifest(folder)
+        manifest = read_manifest(folder)
     except (BuildError, StorageError) as exc:
         raise ConfigError(f"--from (source) {config.source}: {exc}") from exc
+    if manifest.kind == "tpi_real":
+        raise ConfigError(
+            f"--from (source) {config.source}: is a build of real recordings, whose speakers say nothing else; take a "
+            "synthetic one"
+        )
+    return folder, manifest
 
 
 def check_dyadic_settings(config: DyadicConfig) -> None:

@@ -49,7 +49,7 @@ def check_tpi_settings(config: TpiConfig) -> None:
     pack = load_pack(config.pack)
     if not config.repeats_rows:
         _check_targets(config.targets, pack)
-    _check_thresholds(config.stages.label_actionability, pack)
+    check_thresholds(config.stages.label_actionability, pack)
     _check_playbook(config.engines, pack)
     next(iter(read_queries(config.queries)))
     list_surroundings(config.stages.mix_speakers)
@@ -123,7 +123,8 @@ def _check_playbook(engines: EngineConfigs, pack: PromptPack) -> None:
             )
 
 
-def _check_thresholds(params: LabelActionability, pack: PromptPack) -> None:
+def check_thresholds(params: LabelActionability, pack: PromptPack) -> None:
+    """Raise a `ConfigError` where a threshold is for a class that the pack lacks, or for the one that has none."""
     setting = "stages.label_actionability.thresholds"
     *asked, last = (item.key for item in pack.classes)
     unknown = sorted(set(params.thresholds) - {*asked, last})

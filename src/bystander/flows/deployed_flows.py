@@ -20,10 +20,12 @@ from bystander.flows.build_tpi_train import run_build_tpi_train
 from bystander.flows.check_evaluate_sid import check_evaluate_sid
 from bystander.flows.check_evaluate_tpi import check_evaluate_tpi
 from bystander.flows.check_evaluate_voicebench import check_evaluate_voicebench
+from bystander.flows.check_real_world import check_real_world_build
 from bystander.flows.check_sid import check_sid_build
 from bystander.flows.check_tpi_train import check_tpi_build
 from bystander.flows.check_train_sid import check_train_sid
 from bystander.flows.check_train_tpi import check_train_tpi
+from bystander.flows.curate_real_world import run_curate_real_world
 from bystander.flows.deployed_run import name_run, run_deployed_build, run_deployed_evaluation, run_deployed_training
 from bystander.flows.evaluate_sid import run_evaluate_sid
 from bystander.flows.evaluate_tpi import run_evaluate_tpi
@@ -32,7 +34,7 @@ from bystander.flows.pack_targets import fit_to_pack
 from bystander.flows.train_sid import run_train_sid
 from bystander.flows.train_tpi import run_train_tpi
 from bystander.schemas.config import OnTopOf, TpiConfig, TpiTrainConfig, resize
-from bystander.schemas.deployed_builds import SidBenchRun, SidTrainRun, TpiBenchRun, TpiRun, TpiTrainRun
+from bystander.schemas.deployed_builds import RealWorldRun, SidBenchRun, SidTrainRun, TpiBenchRun, TpiRun, TpiTrainRun
 from bystander.schemas.deployed_evaluations import EvaluateSidRun, EvaluateTpiRun, EvaluateVoiceBenchRun
 from bystander.schemas.deployed_training import TrainSidRun, TrainTpiRun
 from bystander.schemas.evaluate_config import EvaluateTpiConfig
@@ -86,6 +88,16 @@ def deploy_sid_train(build: SidTrainRun) -> State[Any]:
         build: What is built, and where.
     """
     return run_deployed_build(SidTrainRun, build, check_sid_build, run_build_sid_train)
+
+
+@flow(name="curate-real-world", flow_run_name=name_run, validate_parameters=False)
+def deploy_real_world(build: RealWorldRun) -> State[Any]:
+    """Curate real interruptions: transcripts and recordings of conversations in, candidates for people to review out.
+
+    Args:
+        build: What is built, and where.
+    """
+    return run_deployed_build(RealWorldRun, build, check_real_world_build, run_curate_real_world)
 
 
 @flow(name="evaluate-tpi", flow_run_name=name_run, validate_parameters=False)

@@ -70,5 +70,9 @@ TPI_NUMBERS = (
     ("Realism", "realism_score", "{:.2f}"),
     ("Label score", "label_score", "{:.2f}"),
     ("Ambiguity", "ambiguity_score", "{:.1f}"),
+    ("Request", "query_score", "{:.2f}"),
+    ("Interruption", "interruption_score", "{:.2f}"),
+    ("Answerable", "answerable_score", "{:.2f}"),
+    ("Recording", "recording", "{}"),
 )
 """Figures of a TPI row: name, column and format."""

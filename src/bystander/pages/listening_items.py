@@ -1,4 +1,4 @@
-"""Rows and rejects of any build as a listening page shows them: words, figures, sounds, and what they are filtered by."""
+"""Rows and rejects of any build as a listening page shows them: words, figures, sounds, and their filters."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ FACETS: Mapping[BuildFamily, Mapping[str, str]] = {
         "timing": "Timing",
         "n_speakers": "Speakers",
         "split": "Split",
+        "corpus": "Corpus",
     },
     "sid": {"category": "Category", "language": "Language", "speech": "Speech", "split": "Split"},
     "dyadic": {"split": "Split", "primary_voice": "Voice"},
@@ -55,6 +56,9 @@ SPOKEN_TEXTS = (
     "raw_output",
     "primary_voice",
     "third_party_voice",
+    "primary_speaker",
+    "third_party_speaker",
+    "recording",
 )
 """Columns that free text is looked for in, besides the ids."""
 
@@ -146,7 +150,8 @@ def describe_item(
 def list_facets(family: BuildFamily, row: Mapping[str, Any]) -> dict[str, str]:
     """Return the values of a row or reject that it is filtered by; those that it does not have are left out."""
     state = "rejected" if row.get("reject_stage") else "kept"
-    cells = {**row, "speech": {True: "synthetic", False: "recorded"}.get(row.get("synthetic"))}
+    synthetic = row.get("synthetic")
+    cells = {**row, "speech": None if synthetic is None else "synthetic" if synthetic else "recorded"}
     names = (*FACETS[family], *REJECT_FACETS)
     return {"state": state, **{name: str(cells[name]) for name in names if cells.get(name) is not None}}
 
@@ -241,12 +246,14 @@ def _list_dyadic_lines(row: Mapping[str, Any]) -> Iterable[Line]:
 
 
 def _name_voice(row: Mapping[str, Any], column: str) -> str:
-    return f" ({row[column]})" if row.get(column) else ""
+    """Return the voice that spoke, or the speaker who was recorded, in brackets."""
+    name = row.get(column) or row.get(column.replace("_voice", "_speaker"))
+    return f" ({name})" if name else ""
 
 
 _LINES = {"tpi": _list_tpi_lines, "sid": _list_sid_lines, "dyadic": _list_dyadic_lines}
 _CHIPS: Mapping[BuildFamily, tuple[str, ...]] = {
-    "tpi": ("label", "kind", "scenario", "timing"),
+    "tpi": ("label", "kind", "scenario", "timing", "corpus"),
     "sid": ("category", "language", "speech"),
     "dyadic": ("label", "split"),
 }

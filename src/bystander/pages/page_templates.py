@@ -28,6 +28,11 @@ def render_page(template: str, styles: tuple[str, ...] = (), script: str = "", *
     return _load_template(template).render(style=style, script=code, script_digest=digest, **values)
 
 
+def render_page_alone(template: str, **values: Any) -> str:
+    """Return the page of a template that stands by itself, with a style of its own."""
+    return _load_template(template).render(**values)
+
+
 @cache
 def read_page_files(names: tuple[str, ...]) -> Markup:
     """Return style sheets or scripts that lie beside the templates, one after the other."""

@@ -1,7 +1,8 @@
 """Loading prompts that do not depend on a response strategy: a folder with `rubrics.yaml`, without classes.
 
-The folders in `rubrics/` are built in: `voicebench`, what judges of VoiceBench are asked, and `sid`, what taggers and
-script writers of SID builds are asked. A user's own folder has the tasks of one of these.
+The folders in `rubrics/` are built in: `voicebench`, what judges of VoiceBench are asked, `sid`, what taggers and
+script writers of SID builds are asked, and `curation`, what the judge of pairs from real recordings is asked. A user's
+own folder has the tasks of one of these.
 
 All faults are `PackError`s that name the folder, the file and the field.
 """
@@ -24,10 +25,14 @@ from bystander.schemas.engines import Message
 from bystander.schemas.errors import PackError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.packs import PackClass
-from bystander.schemas.text_tasks import NO, SID_TASKS, VOICEBENCH_JUDGE_TASKS, YES, TextTask
+from bystander.schemas.text_tasks import CURATION_TASKS, NO, SID_TASKS, VOICEBENCH_JUDGE_TASKS, YES, TextTask
 
 RUBRICS_MANIFEST = "rubrics.yaml"
-_TASKS: Mapping[str, tuple[TextTask, ...]] = {"voicebench": VOICEBENCH_JUDGE_TASKS, "sid": SID_TASKS}
+_TASKS: Mapping[str, tuple[TextTask, ...]] = {
+    "voicebench": VOICEBENCH_JUDGE_TASKS,
+    "sid": SID_TASKS,
+    "curation": CURATION_TASKS,
+}
 
 
 class _Frozen(BaseModel):
@@ -76,6 +81,11 @@ class RubricSet:
         return hashlib.sha256(
             digest_json([self.task_digest(task) for task in sorted(self._tasks)]).encode()
         ).hexdigest()
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """The names of its tasks."""
+        return frozenset(self._tasks)
 
     @property
     def classes(self) -> tuple[PackClass, ...]:

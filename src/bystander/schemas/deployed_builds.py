@@ -12,10 +12,12 @@ from bystander.schemas.deployed_run import DeployedRun, MaybeRows, MaybeSeed, Ma
 from bystander.schemas.errors import InputError
 from bystander.schemas.field_types import PUBLISHING_PLACE
 from bystander.schemas.hub_address import HUB, parse_hub_address
+from bystander.schemas.real_world_config import RealWorldConfig, join_corpora, load_real_world_config
 from bystander.schemas.sid_config import SidBenchConfig, SidTrainConfig, load_sid_config
 
 TpiProfile = Literal["fake", "laptop", "paper", "playbook"]
 SidProfile = Literal["fake", "laptop", "paper", "rules"]
+RealWorldProfile = Literal["fake", "laptop", "paper"]
 SidLanguage = Literal["en", "zh"]
 
 
@@ -220,3 +222,61 @@ class SidTrainRun(SidRun):
             ConfigError: names the file or field that is wrong.
         """
         return load_sid_config(SidTrainConfig, self.profile, [*site_files, *self.files], self.list_overrides())
+
+
+class RealWorldRun(DeployedBuild):
+    """Parameters of the deployments of `curate-real-world`."""
+
+    profile: RealWorldProfile = Field(
+        title="Profile", description="Who scores, labels and replies.", examples=["laptop"]
+    )
+    corpora: list[str] = Field(
+        default_factory=list,
+        title="Corpora",
+        description="Transcripts of people who talk to each other: folders, files, zip archives or URLs.",
+        examples=[["/data/ami_public_manual_1.6.2.zip"]],
+    )
+    audio: list[str] = Field(
+        default_factory=list,
+        title="Audio",
+        description="Folders of recordings, of the corpora in the same order. Empty: pairs come out as text.",
+        examples=[["/data/amicorpus"]],
+    )
+    licences: list[str] = Field(
+        default_factory=list,
+        title="Licences",
+        description="Terms of the corpora in the same order; they go on every row.",
+        examples=[["CC BY 4.0"]],
+    )
+    decisions: MaybeText = Field(
+        None, title="Decisions", description="File of reviewers' decisions that are applied. Empty: none."
+    )
+    pack: MaybeText = Field(
+        None,
+        title="Response pack",
+        description="Name of a pack, or path of its folder on the worker. Empty: the profile's.",
+        examples=["reference"],
+    )
+
+    def list_overrides(self) -> dict[str, Any]:
+        """Return what is laid over the profile and the files.
+
+        Raises:
+            ConfigError: there are more folders of audio or licences than corpora.
+        """
+        return self.lay_over(
+            {
+                "seed": self.seed,
+                "corpora": list_or_none(join_corpora(self.corpora, self.audio, self.licences)),
+                "decisions": self.decisions,
+                "pack": self.pack,
+            }
+        )
+
+    def load(self, site_files: Sequence[str]) -> RealWorldConfig:
+        """Return the configuration, the files of the worker's site below those of the run.
+
+        Raises:
+            ConfigError: names the file or field that is wrong.
+        """
+        return load_real_world_config(self.profile, [*site_files, *self.files], self.list_overrides())

@@ -41,8 +41,19 @@ _FROM_BENCH = (
     "segments",
 )
 
-BENCH_ROW = pa.schema([pa.field("test", pa.string(), nullable=False), *(FINAL.field(name) for name in _FROM_BENCH)])
-"""A row to be answered. `test` is a `TestName`; `reply` is the bench's own, under the pack's policy."""
+_UNKNOWN_OF_REAL_ROWS = frozenset({"scenario", "category"})
+
+BENCH_ROW = pa.schema(
+    [
+        pa.field("test", pa.string(), nullable=False),
+        *(
+            FINAL.field(name).with_nullable(True) if name in _UNKNOWN_OF_REAL_ROWS else FINAL.field(name)
+            for name in _FROM_BENCH
+        ),
+    ]
+)
+"""A row to be answered. `test` is a `TestName`; `reply` is the bench's own, under the pack's policy. Scenario and
+category are null in a row from a real recording."""
 
 ANSWERED = pa.schema(
     [

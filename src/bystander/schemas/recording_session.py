@@ -20,8 +20,6 @@ PAPER_SPEAKERS, PAPER_TAKES = 4, 59
 """Participants who alternated roles (appendix G.4), and recordings of theirs in the paper's set of 100."""
 TPI_REAL = "tpi-real"
 """Dataset of real recordings."""
-REAL_WORLD = "real_world"
-"""Its split."""
 
 
 class SessionPlan(Params):
@@ -116,6 +114,8 @@ class ImportSettings(Params):
     """Longest pause between the primary's end and the third party's start."""
     sampling_rate: int = Field(24000, ge=8000, le=48000)
     """Of the clips, in Hz."""
+    licence: str = Field("unknown", min_length=1)
+    """Terms on which the recordings may be used, as rows and card state them."""
     recogniser: RecogniserConfig = Field(default_factory=FasterWhisperConfig)
     aligner: AlignerConfig = PocketsphinxAlignerConfig(min_score=-60.0, min_word_score=-160.0)
     """Its own limits would refuse right words in rooms that ring; here the recogniser has checked the words before."""

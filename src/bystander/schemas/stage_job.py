@@ -8,6 +8,8 @@ from bystander.schemas.dyadic_config import DyadicConfig, DyadicEngines, DyadicS
 from bystander.schemas.engine_configs import EngineConfigs, EvaluationEngines
 from bystander.schemas.evaluate_config import EvaluateTpiConfig, EvaluationStages
 from bystander.schemas.evaluate_voicebench_config import EvaluateVoiceBenchConfig, VoiceBenchStages
+from bystander.schemas.real_world_config import RealWorldConfig, RealWorldEngines
+from bystander.schemas.real_world_params import RealWorldStages
 from bystander.schemas.sid_config import SidConfig
 from bystander.schemas.sid_engine_configs import SidEngines
 from bystander.schemas.sid_evaluation_params import SidEvaluationStages
@@ -26,8 +28,18 @@ class StageJob(Params):
     disjoint_from: tuple[str, ...] = ()
     rubrics: str | None = None
     """Built-in rubrics that stand in for the pack, where what is judged does not depend on a response strategy."""
-    stages: TpiStages | DyadicStages | EvaluationStages | VoiceBenchStages | SidStages | SidEvaluationStages
-    engines: EngineConfigs | DyadicEngines | EvaluationEngines | SidEngines | SidEvaluationEngines
+    beside_pack: str | None = None
+    """Rubrics that are asked beside the pack: a built-in set, or the path of a folder."""
+    stages: (
+        TpiStages
+        | DyadicStages
+        | EvaluationStages
+        | VoiceBenchStages
+        | SidStages
+        | SidEvaluationStages
+        | RealWorldStages
+    )
+    engines: EngineConfigs | DyadicEngines | EvaluationEngines | SidEngines | SidEvaluationEngines | RealWorldEngines
 
     @classmethod
     def of(cls, config: TpiConfig) -> StageJob:
@@ -89,6 +101,19 @@ class StageJob(Params):
             rubrics=config.prompts,
             taxonomy=None,
             disjoint_from=config.disjoint_from,
+            stages=config.stages,
+            engines=config.engines,
+        )
+
+    @classmethod
+    def of_real_world(cls, config: RealWorldConfig) -> StageJob:
+        """Return the job of a build of real recordings."""
+        return cls(
+            store=config.store,
+            build_seed=config.seed,
+            pack=config.pack,
+            beside_pack=config.prompts,
+            taxonomy=None,
             stages=config.stages,
             engines=config.engines,
         )

@@ -171,3 +171,19 @@ SID_TASKS: tuple[TextTask, ...] = (
     *WRITE_CONVERSATION.values(),
 )
 """Tasks of SID builds, which are no part of a pack: they do not depend on a response strategy."""
+
+GRADE_REQUEST = TextTask("grade_request", frozenset({"primary"}))
+"""Options 1 to 5: could the turn have been said to a voice assistant?"""
+
+GRADE_INTERRUPTION = TextTask("grade_interruption", frozenset({"primary", "third_party"}))
+"""Options 1 to 5: does the second turn cut in?"""
+
+GRADE_ANSWERABLE = TextTask("grade_answerable", frozenset({"primary"}))
+"""Options 1 to 5: can it be answered without sight, hands or what was said before?"""
+
+CURATION_TASKS: tuple[TextTask, ...] = (GRADE_REQUEST, GRADE_INTERRUPTION, GRADE_ANSWERABLE)
+"""Criteria for pairs of turns from real recordings, which are no part of a pack: they do not depend on a response
+strategy."""
+
+GRADES = ("1", "2", "3", "4", "5")
+"""Options of `CURATION_TASKS`."""

@@ -34,9 +34,10 @@ class Finding:
 
 def check_files(store: Store, manifest: ManifestBase) -> Iterator[Finding]:
     """Yield files that are missing, of another size or checksum, or not in the manifest."""
-    if not manifest.shards:
+    candidates: FileInfo | None = getattr(manifest, "candidates", None)
+    if not manifest.shards and candidates is None:
         yield Finding(MANIFEST_NAME, "lists no shards")
-    listed = [*manifest.shards, *manifest.rejects]
+    listed = [*manifest.shards, *manifest.rejects, *([candidates] if candidates is not None else [])]
     for info in listed:
         if not store.exists(info.file):
             yield Finding(info.file, "is missing")

@@ -53,7 +53,8 @@ PACKAGES = (
 
 
 BuildKind = Literal["tpi_train", "tpi_bench", "tpi_parts", "tpi_real"]
-"""What made a build: `bystander build tpi-train`, `build tpi-bench`, `split`, or recordings of real people."""
+"""What made a build: `bystander build tpi-train`, `build tpi-bench`, `split`, or `build real-world` and `session import`.
+"""
 
 
 VoicesDisjointBy = Literal["pair", "voice"]
@@ -194,6 +195,18 @@ class PartsInfo(_Section):
     seed: int
 
 
+class CorpusInfo(_Section):
+    """A corpus that a build of real recordings was made from."""
+
+    name: str
+    path: str
+    licence: str
+    utterances: int = Field(ge=0)
+    recordings: int = Field(ge=0)
+    recordings_with_audio: int = Field(ge=0)
+    """Of those that a pair was accepted from."""
+
+
 class ManifestBase(_Section):
     """What the manifests of all builds have."""
 
@@ -238,6 +251,12 @@ class BuildManifest(ManifestBase):
     """The build that it stands on."""
     parts_of: PartsInfo | None = None
     """How it was cut from another build."""
+    corpora: tuple[CorpusInfo, ...] = ()
+    """Of a build of real recordings: what it was made from."""
+    candidates: FileInfo | None = None
+    """Likewise: pairs that passed, but of which there is no audio, so that they are no rows."""
+    decisions: str | None = None
+    """Likewise: SHA-256 of the file of reviewers' decisions that was applied."""
     counts: RowCounts
 
     @property

@@ -10,6 +10,7 @@ from typing import Literal
 from bystander.schemas.errors import BuildError
 from bystander.storage.any_manifest import AnyManifest, read_any_manifest
 from bystander.storage.build_manifest import MANIFEST_NAME, REPORT_NAME, FileInfo
+from bystander.storage.candidate_files import CANDIDATES_NAME
 from bystander.storage.card_parts import CARD_NAME
 from bystander.storage.control_section import CONTROLS_NAME
 from bystander.storage.filesystem import Store
@@ -86,7 +87,8 @@ def describe_published_build(build: Store, include: Sequence[Part] = ()) -> Publ
 
 def _list_files(build: Store, manifest: AnyManifest) -> Iterator[PublishedFile]:
     listed: tuple[FileInfo, ...] = (*manifest.shards, *manifest.rejects)
-    for info in listed:
+    candidates: FileInfo | None = getattr(manifest, "candidates", None)
+    for info in (*listed, *([candidates] if candidates is not None else [])):
         yield PublishedFile(info.file, info.bytes, info.sha256)
     for name in (REPORT_NAME, CONTROLS_NAME, CARD_NAME):
         if name != CONTROLS_NAME or build.exists(name):
@@ -101,4 +103,4 @@ def _hold(path: str, content: bytes) -> PublishedFile:
 def is_of_a_build(path: str) -> bool:
     """Whether a path beside a published manifest is one that publishing writes, so that a stale one is deleted."""
     in_folder = path.startswith(("data/", "rejects/")) and path.endswith(".parquet")
-    return in_folder or path in (REPORT_NAME, CONTROLS_NAME)
+    return in_folder or path in (REPORT_NAME, CONTROLS_NAME, CANDIDATES_NAME)

@@ -37,8 +37,6 @@ _OF_PAIRS = (
     "loudness_difference_db",
 )
 """Filled in a two-speaker row, null in a hard negative."""
-_UNKNOWN_OF_RECORDINGS = ("offset_asked_s", "overlap_s", "loudness_difference_db")
-"""May be null where people were recorded: nothing was asked for, or both are on one channel."""
 _SPOKEN = ("primary_complete", "primary_text", "third_party_text")
 
 
@@ -49,17 +47,18 @@ def check_row(row: Mapping[str, Any], split: str, manifest: BuildManifest) -> It
     if missing:
         return
     yield from check_origin(row, split, manifest)
-    yield from _check_pack(row, manifest)
-    yield from _check_classes(row, manifest)
+    yield from check_pack(row, manifest)
+    yield from check_label(row, manifest)
+    yield from _check_scenario(row, manifest)
     yield from _check_texts(row)
     yield from _check_numbers(row, manifest)
     if row["n_speakers"] == 2:
-        yield from _check_pair(row, manifest)
+        yield from _check_pair(row)
     elif row["n_speakers"] == 1:
         yield from _check_hard_negative(row)
     else:
         yield "n_speakers", f"is {row['n_speakers']}, neither 1 nor 2"
-    yield from _check_segments(row)
+    yield from check_segments(row)
     if manifest.kind == "tpi_bench":
         yield from _check_bench_row(row, split, manifest)
 
@@ -110,17 +109,23 @@ def check_audio(row: Mapping[str, Any]) -> Iterator[Fault]:
         yield "audio", "is silent"
 
 
-def _check_pack(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
+def check_pack(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
+    """Yield what does not fit the pack of the build."""
     if (row["pack"], row["pack_digest"]) != (manifest.pack.name, manifest.pack.digest):
         yield "pack_digest", f"names another pack ({row['pack']!r}) than the manifest"
 
 
-def _check_classes(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
-    label, scenarios = row["label"], manifest.taxonomy.scenarios
+def check_label(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
+    """Yield what is wrong with label and kind."""
+    label = row["label"]
     if label != HARD_NEGATIVE_LABEL and label not in manifest.pack.classes:
         yield "label", f"{label!r} is no class of the pack"
     elif row["kind"] is not None and row["kind"] not in manifest.pack.classes.get(label, ()):
         yield "kind", f"{row['kind']!r} is no kind of {label!r}"
+
+
+def _check_scenario(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
+    scenarios = manifest.taxonomy.scenarios
     if row["scenario"] not in scenarios:
         yield "scenario", f"{row['scenario']!r} is not in the taxonomy"
     elif row["category"] != scenarios[row["scenario"]]:
@@ -175,10 +180,8 @@ def _check_numbers(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[
             yield name, f"is {row[name]:.3f}, above the configured {most:g}"
 
 
-def _check_pair(row: Mapping[str, Any], manifest: BuildManifest) -> Iterator[Fault]:
-    unknown = _UNKNOWN_OF_RECORDINGS if manifest.kind == "tpi_real" else ()
-    needed = (name for name in _OF_PAIRS if name not in unknown)
-    yield from ((name, "is null in a two-speaker row") for name in needed if row[name] is None)
+def _check_pair(row: Mapping[str, Any]) -> Iterator[Fault]:
+    yield from ((name, "is null in a two-speaker row") for name in _OF_PAIRS if row[name] is None)
     if row["label"] == HARD_NEGATIVE_LABEL:
         yield "label", "says hard negative, but the row has two speakers"
     if row["primary_voice"] == row["third_party_voice"]:
@@ -208,7 +211,8 @@ def _check_bench_row(row: Mapping[str, Any], split: str, manifest: BuildManifest
         yield "ambiguity_score", f"is {row['ambiguity_score']:.2f} in {JANUS_TEST}, below the configured {least:g}"
 
 
-def _check_segments(row: Mapping[str, Any]) -> Iterator[Fault]:
+def check_segments(row: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield where segments are not of the row's speakers, do not lie in the clip, or overlap otherwise than said."""
     segments: Sequence[Mapping[str, Any]] = row["segments"]
     expected = {"primary", "third_party"} if row["n_speakers"] == 2 else {"primary"}
     if {segment["speaker"] for segment in segments} != expected:

@@ -19,6 +19,7 @@ from bystander.storage.mixture_files import MIXTURES_FORMAT
 from bystander.storage.part_use import RECORDS_FOLDER
 from bystander.storage.published_files import is_of_a_build
 from bystander.storage.release_folders import MARK_NAME, ReleaseState, read_mark
+from bystander.storage.review_files import REVIEWS_FOLDER
 from bystander.storage.training_manifest import TRAINING_FORMAT
 
 BuildCondition = Literal["finished", "evaluation", "training", "unfinished", "running", "strange"]
@@ -30,6 +31,8 @@ _FORMATS: Mapping[str, BuildCondition] = {
     TRAINING_FORMAT: "training",
     MIXTURES_FORMAT: "training",
 }
+_NO_DATASETS = frozenset({"cache", REVIEWS_FOLDER})
+"""Folders of a store that hold no builds."""
 _OWN_NAMES = frozenset({MANIFEST_NAME, CARD_NAME, MARK_NAME})
 
 
@@ -77,7 +80,7 @@ def list_stored_builds(store: Store) -> list[StoredBuild]:
     names = [
         (dataset, build)
         for dataset in store.list_folders()
-        if dataset != "cache"
+        if dataset not in _NO_DATASETS
         for build in store.list_folders(dataset)
     ]
 

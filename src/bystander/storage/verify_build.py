@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bystander.schemas.errors import BuildError, StorageError
+from bystander.schemas.real_world import REAL_FINAL
 from bystander.schemas.tpi import FINAL, HARD_NEGATIVE_LABEL
 from bystander.storage.build_checks import (
     Finding,
@@ -28,6 +29,7 @@ from bystander.storage.build_manifest import (
 )
 from bystander.storage.dyadic_manifest import DYADIC_KIND, read_dyadic_manifest
 from bystander.storage.filesystem import Store
+from bystander.storage.real_row_invariants import check_real_row
 from bystander.storage.releases import open_build
 from bystander.storage.row_invariants import RowLinks, check_audio, check_row
 from bystander.storage.sid_manifest import read_sid_manifest
@@ -85,7 +87,8 @@ class _RowCheck:
         self._links = RowLinks()
 
     def run(self) -> Iterator[Finding]:
-        for found in read_rows(self._store, self._manifest, FINAL, self.counter.add):
+        schema = REAL_FINAL if self._manifest.kind == "tpi_real" else FINAL
+        for found in read_rows(self._store, self._manifest, schema, self.counter.add):
             if isinstance(found, Finding):
                 yield found
             else:
@@ -95,7 +98,8 @@ class _RowCheck:
             yield Finding(file, problem, row_id, field)
 
     def _check(self, row: dict[str, Any], file: str, split: str) -> Iterator[Finding]:
-        faults = list(check_row(row, split, self._manifest))
+        check = check_real_row if self._manifest.kind == "tpi_real" else check_row
+        faults = list(check(row, split, self._manifest))
         if row["id"] is not None:
             faults += self._links.add(row, file)
         if row["sampling_rate"] and row["duration_s"] is not None and draws_clip(self._share, self._seed, row["id"]):

@@ -14,12 +14,14 @@ from typing import Any
 
 from bystander.prompts.load import load_pack
 from bystander.prompts.load_rubrics import load_rubrics
+from bystander.prompts.pack_and_rubrics import PackAndRubrics
 from bystander.schemas.engine_configs import CandidateConfig, EngineConfigs, StandInConfig
 from bystander.schemas.engines import CallCache, EngineRole
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.exclusions import NO_EXCLUSIONS, Exclusions
 from bystander.schemas.model_manifest import load_manifest
 from bystander.schemas.packs import PromptPack
+from bystander.schemas.real_world_config import RealWorldEngines
 from bystander.schemas.sid_engine_configs import SidEngines
 from bystander.schemas.sid_params import SidStages
 from bystander.schemas.stage_job import StageJob
@@ -77,6 +79,8 @@ class StageEnvironment:
         self._keeps_calls = keeps_calls
         self.store: Store = open_store(job.store)
         self.pack: PromptPack = load_rubrics(job.rubrics) if job.rubrics else load_pack(job.pack)
+        if job.beside_pack is not None:
+            self.pack = PackAndRubrics(self.pack, load_rubrics(job.beside_pack))
         self.taxonomy: Taxonomy = load_taxonomy(job.taxonomy)
         self.descriptions: dict[str, dict[str, Any]] = {}
         """What decides the results of each stage described so far, by its name; kept by `run_stage`."""
@@ -153,7 +157,7 @@ class StageEnvironment:
         with self._lock:
             if role not in self._engines:
                 configs = self.job.engines
-                if role == "judge" and isinstance(configs, EngineConfigs) and configs.judge in (None, configs.writer):
+                if role == "judge" and _shares_writer(configs):
                     self._engines[role] = self.engine("writer")
                 elif role == "writer" and isinstance(configs, SidEngines) and configs.writer in (None, configs.tagger):
                     self._engines[role] = self.engine("tagger")
@@ -280,6 +284,11 @@ class StageEnvironment:
         if self._cache is None:
             self._cache = SqliteCallCache(locate_call_cache(self.store))
         return self._cache
+
+
+def _shares_writer(configs: Any) -> bool:
+    """Whether the judge is the writer."""
+    return isinstance(configs, EngineConfigs | RealWorldEngines) and configs.judge in (None, configs.writer)
 
 
 def _find_model_digest(name: str) -> str | None:

@@ -66,6 +66,8 @@ def split_tpi(build: str, out: str, name: str, parts: Mapping[str, float], seed:
     """
     source = open_build(build)
     manifest = read_manifest(source)
+    if manifest.kind == "tpi_real":
+        raise BuildError(f"{source.uri}: is a build of real recordings, which is scored on as a whole; do not split it")
     if not re.fullmatch(NAME, name) or name == LATEST:
         raise ConfigError(f"--name {name[:40]!r}: use {NAME_IN_WORDS}, other than {LATEST}")
     if not 0 <= seed <= MAX_SEED:

@@ -15,13 +15,15 @@ from bystander.schemas.engines import EngineIdentity
 from bystander.schemas.errors import BuildError, ConfigError, InputError
 from bystander.schemas.field_types import NAME, NAME_IN_WORDS
 from bystander.schemas.identity import digest_json, make_id
-from bystander.schemas.recording_session import REAL_WORLD, TPI_REAL, ImportSettings, SessionSheet, Take
+from bystander.schemas.real_world import REAL_FINAL, REAL_WORLD
+from bystander.schemas.recording_session import TPI_REAL, ImportSettings, SessionSheet, Take
 from bystander.schemas.stages import reject_schema
-from bystander.schemas.tpi import AUDIO, FINAL
+from bystander.schemas.tpi import AUDIO
 from bystander.storage.build_lock import lock_build
 from bystander.storage.build_manifest import (
     MANIFEST_NAME,
     BuildManifest,
+    CorpusInfo,
     EngineInfo,
     FileInfo,
     PackInfo,
@@ -34,12 +36,12 @@ from bystander.storage.build_manifest import (
     read_manifest,
     write_manifest,
 )
-from bystander.storage.dataset_card import write_card
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.part_use import record_part_use
+from bystander.storage.real_world_card import write_real_world_card
 from bystander.storage.shards import ShardWriter, write_table
 from bystander.tasks.audio.coding import encode_flac
-from bystander.tasks.report_tpi import write_report
+from bystander.tasks.report_real_world import write_real_world_report
 from bystander.tasks.session.found_takes import FoundTake, mix_down
 from bystander.tasks.session.read_take import ReadTake
 from bystander.tasks.session.take_harvest import STEPS, RefusedTake, TakeHarvest
@@ -119,8 +121,8 @@ def publish_session(
         target.remove("data", recursive=True)
         target.remove("rejects", recursive=True)
         counter = RowCounter()
-        with ShardWriter(target, "data", REAL_WORLD, FINAL, sampling_rate=settings.sampling_rate) as writer:
-            for table in _make_rows(sheet, harvest.good, infos):
+        with ShardWriter(target, "data", REAL_WORLD, REAL_FINAL, sampling_rate=settings.sampling_rate) as writer:
+            for table in _make_rows(sheet, harvest.good, infos, settings):
                 counter.add(table)
                 writer.write(table)
         rejects, stages = _write_rejects(target, harvest)
@@ -140,13 +142,14 @@ def publish_session(
             sampling_rate=settings.sampling_rate,
             stages=tuple(stages),
             quotas=(Quota(asked=len(sheet.takes), got=len(harvest.good)),),
+            corpora=tuple(_list_corpora(sheet, harvest, settings)),
             counts=counter.finish(),
             shards=tuple(writer.shards),
             rejects=tuple(rejects),
         )
         record_part_use(store, TPI_REAL, name, ())
-        write_report(target, manifest, 20)
-        write_card(target, manifest)
+        write_real_world_report(target, manifest, 20, ())
+        write_real_world_card(target, manifest)
         lock.assert_held()
         write_manifest(target, manifest)
     location = store.uri_of(f"{TPI_REAL}/{name}")
@@ -164,7 +167,10 @@ def _list_engines(sheet: SessionSheet, engines: Mapping[str, EngineIdentity]) ->
 
 
 def _make_rows(
-    sheet: SessionSheet, good: Sequence[tuple[FoundTake, ReadTake]], infos: Mapping[str, EngineInfo]
+    sheet: SessionSheet,
+    good: Sequence[tuple[FoundTake, ReadTake]],
+    infos: Mapping[str, EngineInfo],
+    settings: ImportSettings,
 ) -> Iterator[pa.Table]:
     engines = json.dumps(_dump(infos), sort_keys=True, ensure_ascii=False)
     for found, read in good:
@@ -172,7 +178,7 @@ def _make_rows(
         base: dict[str, Any] = found.take.row
         row_id = make_id("row", "session", base["id"], found.digest, round(found.start_s * 1000))
         row = {
-            **{name: base.get(name) for name in FINAL.names},
+            **{name: base.get(name) for name in REAL_FINAL.names},
             **read.cells,
             "id": row_id,
             "split": REAL_WORLD,
@@ -181,12 +187,43 @@ def _make_rows(
             "track_similarity": None,
             "mixture_similarity": None,
             "twin_id": None,
+            "primary_voice": None,
+            "third_party_voice": None,
             "primary_attempts": 1,
             "third_party_attempts": 1,
+            "corpus": name_corpus(sheet, found.take.room),
+            "recording": found.source,
+            "start_s": read.start_s,
+            "end_s": read.end_s,
+            "licence": settings.licence,
+            "primary_speaker": found.take.primary,
+            "third_party_speaker": found.take.third_party,
+            "primary_source_text": base["primary_text"],
+            "third_party_source_text": base["third_party_text"],
+            "others_s": 0.0,
             "engines": engines,
             "seed": sheet.plan.seed,
         }
-        yield pa.Table.from_pylist([row], schema=FINAL)
+        yield pa.Table.from_pylist([row], schema=REAL_FINAL)
+
+
+def name_corpus(sheet: SessionSheet, room: str) -> str:
+    """Return what rows call the recordings of a session in one room: each room is a corpus of its own."""
+    return f"session_{sheet.prefix}_{room}"
+
+
+def _list_corpora(sheet: SessionSheet, harvest: TakeHarvest, settings: ImportSettings) -> Iterator[CorpusInfo]:
+    for room in sheet.plan.rooms:
+        files = {found.source for found, _ in harvest.good if found.take is not None and found.take.room == room}
+        if files:
+            yield CorpusInfo(
+                name=name_corpus(sheet, room),
+                path=f"recording session {sheet.prefix}, lines of {sheet.build}",
+                licence=settings.licence,
+                utterances=2 * sum(take.room == room for take in sheet.takes),
+                recordings=len(files),
+                recordings_with_audio=len(files),
+            )
 
 
 def _write_rejects(target: Store, harvest: TakeHarvest) -> tuple[list[FileInfo], list[StageCounts]]:

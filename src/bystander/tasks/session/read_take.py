@@ -237,8 +237,6 @@ def _cut(found: FoundTake, take: Take, settings: ImportSettings, primary: _Line,
         "third_party_wer": third.rates.normalised,
         "primary_recognition_temperature": primary.temperature,
         "third_party_recognition_temperature": third.temperature,
-        "primary_voice": take.primary,
-        "third_party_voice": take.third_party,
     }
     errors = (primary.rates.normalised + third.rates.normalised) / 2
     start_s = found.start_s + begin

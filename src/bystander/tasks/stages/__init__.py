@@ -60,6 +60,15 @@ TURN_STAGES: tuple[str, ...] = ("check_known_turns", "tag_breaks", "align_words"
 NOISE_STAGES: tuple[str, ...] = ("make_noise_clips",)
 """The way of a clip without speech."""
 
+UTTERANCE_STAGES: tuple[str, ...] = ("pair_utterances", "filter_pairs", "score_pairs")
+"""The way of an utterance of a real recording, until it is one side of a pair that is worth a clip."""
+
+CLIP_STAGES: tuple[str, ...] = ("cut_clips", "human_review")
+"""The way of such a pair until its clip is cut and people have decided on it."""
+
+REAL_REPLY_STAGES: tuple[str, ...] = (*RELABEL_STAGES, "score_ambiguity")
+"""The way of a pair with a clip, from its texts to label and reply."""
+
 
 _OF_DISJOINTNESS = frozenset({"check_disjointness", "check_known_recordings", "check_known_turns"})
 

@@ -1,0 +1,1 @@
+"""Readers of corpora in which several people talk: AMI, Friends-MMC, MELD and EmoryNLP, lhotse, any transcripts."""
