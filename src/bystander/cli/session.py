@@ -18,13 +18,15 @@ def make_session_sheet(
     speakers: Annotated[
         str, typer.Option(help="How many people read, or their names or pseudonyms, separated by commas.")
     ] = "4",
-    rooms: Annotated[
-        str, typer.Option(help="Places, separated by commas.")
-    ] = "reverberant_room,hallway,outdoors",
-    takes: Annotated[int, typer.Option(min=1, max=10_000, help="Takes in all, balanced over scenarios and rooms.")] = 60,
+    rooms: Annotated[str, typer.Option(help="Places, separated by commas.")] = "reverberant_room,hallway,outdoors",
+    takes: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Takes in all, balanced over scenarios and rooms.")
+    ] = 60,
     overlap_s: Annotated[
         float | None,
-        typer.Option(min=0, max=3, help="Overlap asked for in each take, in seconds. Default: that of the build's row."),
+        typer.Option(
+            min=0, max=3, help="Overlap asked for in each take, in seconds. Default: that of the build's row."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Chooses the rows and the order of speakers.")] = 0,
 ) -> None:

@@ -13,7 +13,6 @@ from bystander.schemas.recogniser_configs import FasterWhisperConfig, Recogniser
 from bystander.schemas.sid_engine_configs import AlignerConfig, PocketsphinxAlignerConfig
 from bystander.schemas.stages import Params
 
-SESSION_FORMAT = "bystander-recording-session"
 ROOMS = ("reverberant_room", "hallway", "outdoors")
 """The paper's three environments (appendix G.4)."""
 PAPER_SPEAKERS, PAPER_TAKES = 4, 59
@@ -82,7 +81,7 @@ class Take(_Part):
 class SessionSheet(_Part):
     """`session.json`: all takes, and the build that they are of."""
 
-    format: Literal["bystander-recording-session"] = SESSION_FORMAT
+    format: Literal["bystander-recording-session"] = "bystander-recording-session"
     format_version: Literal[1] = 1
     prefix: str = Field(pattern=r"^[A-Z]{2}$")
     """First letters of every code: they tell the takes of one sheet from those of others."""

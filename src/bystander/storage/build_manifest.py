@@ -53,8 +53,8 @@ PACKAGES = (
 
 
 BuildKind = Literal["tpi_train", "tpi_bench", "tpi_parts", "tpi_real"]
-"""What made a build: `bystander build tpi-train`, `build tpi-bench`, `split`, or `build real-world` and `session import`.
-"""
+"""What made a build: `bystander build tpi-train`, `build tpi-bench`, `split`, or, for the last, `build real-world` or
+`session import`."""
 
 
 VoicesDisjointBy = Literal["pair", "voice"]

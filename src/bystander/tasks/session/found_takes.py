@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from bystander.schemas.engines import RecognitionRequest, Recogniser, RowFault, Samples
+from bystander.schemas.engines import Recogniser, RecognitionRequest, RowFault, Samples
 from bystander.schemas.recording_session import ImportSettings, SessionSheet, Take
 from bystander.schemas.recordings import Channels
 from bystander.tasks.audio.speech_activity import FRAME_S, estimate_floor, find_energetic, list_runs, measure_levels

@@ -21,7 +21,10 @@ from bystander.tasks.session.publish_session import PublishedSession, publish_se
 from bystander.tasks.session.read_take import ReadTake, read_take
 from bystander.tasks.session.take_harvest import CHOOSE, FIND, READ, RefusedTake, TakeHarvest, write_takes_table
 
-def import_session(folder: str, audio: Sequence[str], out: str, name: str, settings: ImportSettings) -> PublishedSession:
+
+def import_session(
+    folder: str, audio: Sequence[str], out: str, name: str, settings: ImportSettings
+) -> PublishedSession:
     """Make the build `out`/tpi-real/`name` of the recordings of a session, and list the takes beside its sheet.
 
     Args:
@@ -66,9 +69,7 @@ def import_session(folder: str, audio: Sequence[str], out: str, name: str, setti
     return published
 
 
-def _choose_best(
-    sheet: SessionSheet, read: dict[str, list[tuple[FoundTake, ReadTake]]], harvest: TakeHarvest
-) -> None:
+def _choose_best(sheet: SessionSheet, read: dict[str, list[tuple[FoundTake, ReadTake]]], harvest: TakeHarvest) -> None:
     """Keep the recording with the fewest word errors of each take, of equals the last: who repeats a take means it."""
     tried = {one.code for one in harvest.refused if one.code}
     for take in sheet.takes:

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bystander.schemas.identity import make_rng
 from bystander.schemas.recordings import Channels
+from bystander.tasks.audio.levels import convert_from_db
 from bystander.tasks.audio.speech_activity import FRAME_S, Levels, Mask, list_runs, measure_levels
 
 _LOUD_DB = 15.0
@@ -27,8 +29,7 @@ _BELOW_LOUDEST_DB = 24.0
 20 dB ends words 41 ms early at the median, 24 dB 15 ms, and 28 dB 12 ms late."""
 _MIN_RUN_FRAMES = 3
 _SMOOTH_FRAMES = 3
-_MUTED_GAIN = 0.05
-"""Muted frames keep a trace of their sound: aligners stumble over digital silence."""
+_QUIETEST_DBFS = -70.0
 
 
 def find_voices(samples: Channels, rate: int) -> list[Mask]:
@@ -44,18 +45,24 @@ def find_voices(samples: Channels, rate: int) -> list[Mask]:
 
 
 def mute_others(samples: Channels, rate: int, voices: Sequence[Mask]) -> Channels:
-    """Return the channels with all but their own voices turned down; gains change over 10 ms, so that nothing clicks.
+    """Return the channels with noise at the level of their quiet frames in place of all but their own voices.
 
-    Up to 0.1 s about a voice is kept, where there is no louder one.
+    Turning the rest down would not do: aligners find words however quiet they are, if nothing else is there, and
+    stumble over digital silence. Gains change over 10 ms, so that nothing clicks. Up to 0.1 s about a voice is kept,
+    where the other speaker has none. The noise is always the same.
     """
     muted = np.array(samples, np.float32)
     for channel, (own, other) in enumerate(zip(voices, reversed(voices), strict=True)):
         near = np.convolve(own, np.ones(21), "same") > 0
-        keep = own | (near & ~other)
-        gains = np.where(keep, 1.0, _MUTED_GAIN)
-        if len(gains):
-            centres = (np.arange(len(gains)) + 0.5) * FRAME_S * rate
-            muted[:, channel] *= np.interp(np.arange(len(muted)), centres, gains).astype(np.float32)
+        gains = np.where(own | (near & ~other), 1.0, 0.0)
+        if not len(gains):
+            continue
+        levels = measure_levels(np.ascontiguousarray(samples[:, channel]), rate)
+        level = convert_from_db(max(_QUIETEST_DBFS, float(np.quantile(levels, _FLOOR_QUANTILE))))
+        noise = level * make_rng(0, "session", "mute_others", channel).standard_normal(len(muted))
+        centres = (np.arange(len(gains)) + 0.5) * FRAME_S * rate
+        kept = np.interp(np.arange(len(muted)), centres, gains)
+        muted[:, channel] = muted[:, channel] * kept + noise * (1 - kept)
     return muted
 
 

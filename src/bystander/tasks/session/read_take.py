@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bystander.schemas.alignment import Aligner, AlignmentReply, AlignmentRequest
-from bystander.schemas.engines import RecognitionReply, RecognitionRequest, Recogniser, RowFault, Samples
+from bystander.schemas.engines import Recogniser, RecognitionReply, RecognitionRequest, RowFault, Samples
 from bystander.schemas.recording_session import ImportSettings, Take
 from bystander.tasks.audio.levels import measure_rms_dbfs
 from bystander.tasks.audio.resampling import resample
@@ -66,8 +66,8 @@ def read_take(
     """Check what was read and find when each of the two speaks.
 
     With two channels, each has the microphone of one speaker: which one is told by the words. What leaks over from the
-    other one is turned down first (`own_voice`). Each line is aligned on its own channel, begins and ends with the voice
-    that is heard there, and the overlap is measured.
+    other one is turned down first (`own_voice`). Each line is aligned on its own channel, begins and ends with the
+    voice that is heard there, and the overlap is measured.
 
     With one channel, both lines are aligned one after the other: the segments meet where one voice takes over from the
     other, and how long both talk cannot be told (`overlap_s` is null).
@@ -153,7 +153,9 @@ def split_heard(texts: tuple[str, str], heard: str, language: str) -> tuple[str,
     expected = [normalise_text(text, language).split() for text in texts]
     parts = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(len(words) + 1)]
     costs = [
-        sum(_count_edits(want, normalise_text(part, language).split()) for want, part in zip(expected, two, strict=True))
+        sum(
+            _count_edits(want, normalise_text(part, language).split()) for want, part in zip(expected, two, strict=True)
+        )
         for two in parts
     ]
     return parts[costs.index(min(costs))]

@@ -39,7 +39,9 @@ def write_takes_table(sheet: SessionSheet, harvest: TakeHarvest) -> str:
     """Return what came of every take as CSV: the overlap asked for and obtained, or why it became no row."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
-    writer.writerow(["code", "room", "outcome", "overlap_asked_s", "overlap_s", "word_errors", "file", "start_s", "detail"])
+    writer.writerow(
+        ["code", "room", "outcome", "overlap_asked_s", "overlap_s", "word_errors", "file", "start_s", "detail"]
+    )
     rooms = {take.code: take for take in sheet.takes}
     lines: list[tuple[str, list[str]]] = []
     for found, read in harvest.good:
@@ -65,5 +67,3 @@ def write_takes_table(sheet: SessionSheet, harvest: TakeHarvest) -> str:
     for code, cells in sorted(lines):
         writer.writerow([code, *(f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell for cell in cells)])
     return sink.getvalue()
-
-
