@@ -20,6 +20,7 @@ from bystander.cli.evaluate import evaluate_app
 from bystander.cli.export import export_app
 from bystander.cli.gc import gc
 from bystander.cli.interruption import Interrupted, leave, raising_on_signals
+from bystander.cli.listen import listen
 from bystander.cli.models import app as models_app
 from bystander.cli.pack import pack_app
 from bystander.cli.plan import app as plan_app
@@ -48,6 +49,7 @@ app = typer.Typer(
 app.add_typer(build_app, name="build")
 app.add_typer(evaluate_app, name="evaluate")
 app.add_typer(export_app, name="export")
+app.command("listen")(listen)
 app.add_typer(models_app, name="models")
 app.add_typer(pack_app, name="pack")
 app.add_typer(plan_app, name="plan")

@@ -33,6 +33,11 @@ def render_page_alone(template: str, **values: Any) -> str:
     return _load_template(template).render(**values)
 
 
+def render_part(template: str, **values: Any) -> Markup:
+    """Return what a template makes that is a part of a page."""
+    return Markup(_load_template(template).render(**values))
+
+
 @cache
 def read_page_files(names: tuple[str, ...]) -> Markup:
     """Return style sheets or scripts that lie beside the templates, one after the other."""

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 _KINDS = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 
+_SHARED = ("report.css", "sid_report.css", "listening.css", "listening.js")
+
+
 @cache
 def load_static_files() -> Mapping[str, tuple[bytes, str]]:
-    """Return content and media type of what is served below `/static/`, by name: `report.css` and `server/static`."""
+    """Return content and media type of what is served below `/static/`, by name: of `server/static`, and of what the
+    pages of builds have, `_SHARED`."""
     folders = (resources.files("bystander.pages") / "templates", resources.files("bystander.server") / "static")
     return {
         file.name: (file.read_bytes(), _KINDS["." + file.name.rsplit(".", 1)[-1]])
-        for folder, only in zip(folders, ("report.css", ""), strict=True)
+        for folder, only in zip(folders, (_SHARED, ("",)), strict=True)
         for file in folder.iterdir()
         if file.name.endswith(tuple(_KINDS)) and file.name.startswith(only)
     }

@@ -96,6 +96,18 @@
     else return;
     event.preventDefault();
   });
+  if (form !== null && !filtersHere) {
+    // Fields without a value would only make the address long.
+    form.addEventListener("submit", () => {
+      for (const field of form.querySelectorAll("select, input[name]")) field.disabled = field.value === "";
+    });
+    window.addEventListener("pageshow", () => {
+      for (const field of form.querySelectorAll("select, input[name]")) field.disabled = false;
+    });
+    form.addEventListener("change", (event) => {
+      if (event.target.matches("select")) form.requestSubmit();
+    });
+  }
   if (form !== null && filtersHere) {
     form.hidden = false;
     form.addEventListener("submit", (event) => event.preventDefault());
