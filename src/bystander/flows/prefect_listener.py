@@ -9,6 +9,7 @@ from uuid import UUID
 
 from prefect import get_run_logger
 from prefect.artifacts import (
+    create_link_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -16,6 +17,7 @@ from prefect.artifacts import (
 )
 
 from bystander.flows.listeners import BuildListener
+from bystander.flows.listening_link import find_report_address, make_listen_command, say_how_to_listen
 from bystander.flows.log_listener import LogListener
 from bystander.schemas.rebuild import RebuildPlan
 from bystander.storage.build_manifest import ManifestBase
@@ -65,7 +67,7 @@ class PrefectListener:
         self._inner.on_accepted(accepted, wanted)
 
     def publish(self, manifest: ManifestBase, summary: Sequence[str], location: str) -> None:
-        """Leave the final tables: the funnel, rejects by reason, and the summary."""
+        """Leave the final tables (the funnel, rejects by reason), the summary, and the way to listen to the rows."""
         self.show_share(100.0)
         stages = manifest.stages
         funnel = [{"stage": s.stage, "rows in": s.rows_in, "accepted": s.kept, "rejected": s.rejected} for s in stages]
@@ -77,7 +79,20 @@ class PrefectListener:
             create_table_artifact(key=f"{self._dataset}-rejects", table=rejects, description="Rejected rows by reason")
         except Exception:  # the server may refuse or be gone; the build is done all the same
             _log.warning("the tables could not be shown in Prefect", exc_info=True)
-        self.publish_summary(summary, location)
+        self.publish_summary([*summary, say_how_to_listen(location)], location)
+        self._publish_link(location)
+
+    def _publish_link(self, location: str) -> None:
+        """Leave a link to the report, where rows and rejects can be filtered and heard."""
+        try:
+            create_link_artifact(
+                key=f"{self._dataset}-listen",
+                link=find_report_address(location),
+                link_text=f"Listen to {location}",
+                description=f"Rows and rejects to hear. All of them: `{make_listen_command(location)}`",
+            )
+        except Exception:  # as above
+            _log.warning("the link to the report could not be shown in Prefect", exc_info=True)
 
     def publish_summary(self, summary: Sequence[str], location: str) -> None:
         """Leave the summary."""

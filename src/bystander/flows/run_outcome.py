@@ -10,6 +10,7 @@ from typing import Literal
 from prefect.artifacts import create_markdown_artifact
 from prefect.events import emit_event
 
+from bystander.flows.listening_link import make_listen_command
 from bystander.schemas.build_config import BuildConfig
 
 RELEASE_EVENT = "bystander.release"
@@ -50,6 +51,8 @@ def show_outcome(outcome: RunOutcome) -> None:
         "Lies at": f"`{outcome.location}`",
         "Report": f"`{outcome.location}/report.html`",
     }
+    if outcome.kind == "build":
+        facts["Listen"] = f"`{make_listen_command(outcome.location)}`"
     if outcome.rows is not None:
         facts["Rows"] = f"{outcome.rows:,}"
     if outcome.latest is not None:
