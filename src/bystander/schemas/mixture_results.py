@@ -23,6 +23,10 @@ for one, and the share whose class is right too; of requests by one speaker, whi
 interruption by their words, the share taken for one."""
 
 
+SwapContrast = Literal["hard_negative", "dyadic"]
+"""Whose sound stands for one speaker's where inputs are swapped."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -38,6 +38,7 @@ class PerceiveRow:
             label=row["label"] or "",
             texts=(row["primary_text"] or row["request"], row["third_party_text"]),
             twin_id=row["twin_id"],
+            request=row["request"],
         )
 
 
