@@ -22,6 +22,7 @@ from bystander.storage.training_manifest import (
     digest_training,
     write_training_manifest,
 )
+from bystander.tasks.training.mixture import tell_data
 from bystander.tasks.training.report_training import describe_training
 from bystander.tasks.training.trained import Trained, TrainedPhase, TrainingInputs
 from bystander.tasks.training.training_history import format_history
@@ -57,7 +58,7 @@ def publish_training(
         base_model=inputs.base_model,
         phases=tuple(_describe_phase(phase) for phase in run.phases),
         figures=dict(run.figures),
-        notes=run.notes,
+        notes=(*run.notes, *tell_data(inputs.data)),
         files=tuple(files),
         code_version=get_code_version(),
         packages=list_package_versions(PACKAGES),
