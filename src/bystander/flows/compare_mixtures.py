@@ -23,7 +23,7 @@ from bystander.storage.model_store import ModelStore
 from bystander.tasks.training.row_index import RowIndex
 
 Tell = Callable[[str], None]
-_VERSION = 1
+_VERSION = 2
 """Raised when the same content would give other results."""
 _NOTES = (
     "In `base` every row has two speakers, so that its model has nothing to learn about when nobody cuts in: it says "
@@ -74,6 +74,7 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
     from bystander.tasks.training.mixture_experiment import run_experiment
     from bystander.tasks.training.mixture_tables import format_tables
     from bystander.tasks.training.report_mixtures import describe_mixtures
+    from bystander.tasks.training.spliced_rows import perceive_spliced
     from bystander.tasks.training.two_input_shards import index_rows, perceive_rows
     from bystander.tasks.training.two_input_sound import open_sound_front
 
@@ -91,7 +92,8 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
         front = open_sound_front(config.model, ModelStore().resolve)
         tell(f"reading {len(trained)} rows to train on and {len(bench)} to be scored")
         rows, bench_rows = perceive_rows(trained, front), perceive_rows(bench, front)
-        findings = run_experiment(config, trained, rows, bench_rows, tell)
+        spliced = perceive_spliced(bench, bench_rows, front, config.seed)
+        findings = run_experiment(config, trained, rows, bench_rows, spliced, tell)
         results = MixtureResults(
             name=name,
             content_digest=content_digest,
@@ -107,7 +109,10 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
             confounds=findings.confounds,
             projections=findings.projections,
             separations=findings.separations,
-            notes=_NOTES,
+            swaps=findings.swaps,
+            swap_comparisons=findings.swap_comparisons,
+            spliced=findings.spliced,
+            notes=(*_NOTES, *findings.notes),
             code_version=get_code_version(),
             packages=list_package_versions(PACKAGES),
         )

@@ -126,9 +126,7 @@ def test_the_history_tells_losses_rates_and_held_out_losses(whole: Any) -> None:
     ("steps", "share", "rates"),
     [(1, 0.1, [1e-2]), (1, 0.0, [1e-2]), (2, 0.9, [0.0, 1e-2]), (4, 0.5, [0.0, 0.5e-2, 1e-2, 0.5e-2])],
 )
-def test_a_short_run_reaches_its_learning_rate(
-    steps: int, share: float, rates: list[float], tmp_path: Path
-) -> None:
+def test_a_short_run_reaches_its_learning_rate(steps: int, share: float, rates: list[float], tmp_path: Path) -> None:
     pace = Optimisation(
         max_steps=steps, learning_rate=1e-2, batch_size=4, micro_batch_size=2, warmup_share=share, schedule="linear"
     )

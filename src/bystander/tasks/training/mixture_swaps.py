@@ -113,19 +113,20 @@ def pair_rows(
     return tuple(swaps)
 
 
-def answer_swaps(model: TwoInputModel, swaps: Sequence[Swap], classes: Sequence[str], buckets: int) -> SwapAnswers:
+def answer_swaps(model: TwoInputModel, swaps: Sequence[Swap], buckets: int) -> SwapAnswers:
     """Return what a model says of swaps; each pair of words and sound is asked once.
 
     Args:
         model: with one input or with two.
         swaps: at least one.
-        classes: in the order of the model's outputs.
         buckets: of the hash of words.
     """
     from bystander.tasks.training.two_input import answer_two_input
 
     hashed = {
-        swap.words_of.id: tuple(hash_words(words, buckets) for words in (swap.words_of.request_words, swap.words_of.words))
+        swap.words_of.id: tuple(
+            hash_words(words, buckets) for words in (swap.words_of.request_words, swap.words_of.words)
+        )
         for swap in swaps
     }
     wanted: dict[tuple[str, int, str], int] = {}
