@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bystander.schemas.identity import make_rng
+from bystander.schemas.identity import derive_seed
 from bystander.schemas.mixture_results import SwapContrast
 from bystander.schemas.train_tpi_config import RowPart
 from bystander.tasks.training.two_input_rows import TwoInputExample, TwoInputRow
@@ -146,9 +146,8 @@ def answer_swaps(model: TwoInputModel, swaps: Sequence[Swap], buckets: int) -> S
 
 
 def _choose(row: TwoInputRow, others: Sequence[TwoInputRow], seed: int, count: int) -> list[TwoInputRow]:
-    lot = make_rng(seed, row.id, "swap_partners").random(len(others))
-    order = sorted(
-        range(len(others)),
-        key=lambda at: (others[at].id != row.twin_id, others[at].group != row.group, lot[at], others[at].id),
-    )
-    return [others[at] for at in order[:count]]
+    def rank(other: TwoInputRow) -> tuple[bool, bool, int]:
+        lot = derive_seed(seed, f"{row.id}/{other.id}", "swap_partners")
+        return other.id != row.twin_id, other.group != row.group, lot
+
+    return sorted(others, key=rank)[:count]

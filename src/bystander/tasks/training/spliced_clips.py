@@ -95,6 +95,7 @@ def splice_rows(rows: Sequence[SpokenRow], rate: int, overlap_s: float, seed: in
         others = [piece for piece in seconds if piece.voice != first.voice and piece.row_id != first.row_id]
         if not same or not others:
             continue
+        same.sort(key=lambda piece: piece.row_id)
         chosen = same[int(make_rng(seed, first.row_id, "spliced_piece").integers(len(same)))]
         other = min(others, key=lambda piece: (abs(len(piece.samples) - len(chosen.samples)), piece.row_id))
         one, two = (_join(first.samples, piece.samples, rate, overlap_s) for piece in (chosen, other))
