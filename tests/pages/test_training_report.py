@@ -227,7 +227,13 @@ def test_mixtures_are_told_with_every_seed() -> None:
     assert page.text.count("hard negative from two speakers") == 1
     for text in ("0.86", "0.67", "0.16", "+0.700", "< 0.001", "length of the clip", "80 linked pairs"):
         assert text in page.text
-    alone = render(mixtures=make_results(("text",), comparisons=(), confounds=(), projections=(), separations=()))
+    for text in ("2.750", "4.250", "-0.500", "0.610", "39 pairs of clips", "0.165", "0.945", "0.735", "0.985"):
+        assert text in page.text
+    assert page.text.count("Effect of words, log-odds") == 1
+    bare = dict.fromkeys(("comparisons", "confounds", "projections", "separations", "swaps", "spliced"), ())
+    alone = render(mixtures=make_results(("text",), **bare))
+    assert "swapped inputs" not in alone.text
+    assert "The seam" not in alone.text
     assert "What has nothing to do" not in alone.text
     assert not alone.find("svg", "scatter")
 
