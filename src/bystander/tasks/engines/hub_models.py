@@ -1,4 +1,4 @@
-"""Whether a model's name on the Hugging Face hub leads anywhere, asked once, before the hub's client retries for minutes.
+"""Whether a model's name on the Hugging Face hub leads anywhere, asked once, before its client retries for minutes.
 
 The client waits and asks again where the hub does not answer and nothing is kept, for each file anew. Here one question
 is put, within the time that `HF_HUB_ETAG_TIMEOUT` sets (10 s); `HF_HUB_OFFLINE` and `HF_ENDPOINT` hold as everywhere.
@@ -86,8 +86,8 @@ def _ask(model: str, revision: str | None, limit_s: float) -> str | None:
         raise EngineSetupError(f"{model}: the hub has no revision {revision} of it; check the name") from fault
     if isinstance(fault, RepositoryNotFoundError):
         raise EngineSetupError(
-            f"{model}: there is no such folder, and no such model on the hub that this user may see; check the name, or "
-            "log in with `hf auth login` or set HF_TOKEN"
+            f"{model}: there is no such folder, and no such model on the hub that this user may see; check the name, "
+            "or log in with `hf auth login` or set HF_TOKEN"
         ) from fault
     if isinstance(fault, HfHubHTTPError):
         return f"the hub answers {fault.response.status_code}"

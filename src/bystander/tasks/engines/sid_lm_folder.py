@@ -94,8 +94,8 @@ def check_pretrained(config: SidLmConfig) -> None:
     Of a model on the hub, its configuration is fetched.
 
     Raises:
-        EngineSetupError: a folder is missing or lacks a file, the encoder is none that we know, or the hub does not give
-            the model.
+        EngineSetupError: a folder is missing or lacks a file, the encoder is none that we know, or the hub does not
+            give the model.
     """
     encoder = PretrainedFiles(config.encoder, config.encoder_revision)
     encoder.check_weights(_find_marker(encoder))

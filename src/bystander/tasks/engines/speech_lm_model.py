@@ -20,6 +20,7 @@ from bystander.tasks.engines.model_revision import read_revision
 from bystander.tasks.engines.package_check import load_packages, require_packages
 
 _CONFIG_FILE = "config.json"
+_WEIGHT_SUFFIXES = frozenset({".safetensors", ".bin", ".pt", ".pth"})
 _LOADING_PACKAGES = ("torch", "transformers")
 _EYES = ("image_processor", "video_processor")
 _PASS_OVER_PADDING = {"Qwen2_5OmniProcessor", "Qwen3OmniMoeProcessor"}
@@ -185,6 +186,30 @@ def reach_model(model: ModelSource) -> ModelSource:
     return replace(model, kept_only=not reach_hub_model(model.source, model.hub_revision))
 
 
+def check_model(model: ModelSource) -> None:
+    """See whether there is a configuration that transformers knows and, in a folder, a file of weights. None is read.
+
+    Raises:
+        EngineSetupError: there is none.
+    """
+    load_packages(_LOADING_PACKAGES, f"transformers model {model.source}:", "transformers")
+    _read_config(model)
+    folder = Path(model.source)
+    if folder.is_dir() and not any(path.suffix in _WEIGHT_SUFFIXES for path in folder.iterdir()):
+        raise EngineSetupError(
+            f"transformers model {model.source}: there is no file of weights in this folder; name that of a whole model"
+        )
+
+
+def _read_config(model: ModelSource) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(model.source, **model.options)
+    except _LOADING_ERRORS as exc:
+        raise EngineSetupError(f"transformers model {model.source}: cannot be loaded ({shorten(exc)})") from exc
+
+
 def pin_model(model: ModelSource) -> ModelSource:
     """Return the source with the commit that its name on the hub stands for now; a folder as it is.
 
@@ -194,13 +219,7 @@ def pin_model(model: ModelSource) -> ModelSource:
     if Path(model.source).is_dir():
         return model
     model = reach_model(model)
-    from transformers import AutoConfig
-
-    try:
-        config = AutoConfig.from_pretrained(model.source, **model.options)
-    except _LOADING_ERRORS as exc:
-        raise EngineSetupError(f"transformers model {model.source}: cannot be loaded ({shorten(exc)})") from exc
-    commit = getattr(config, "_commit_hash", None)
+    commit = getattr(_read_config(model), "_commit_hash", None)
     return replace(model, revision=commit, hub_revision=commit) if commit else model
 
 
