@@ -81,8 +81,8 @@ def test_transcripts_name_their_columns(text: str, fields: dict[str, Any]) -> No
         ),
         (
             ["--data", "/nowhere/at/all"],
-            "error: --data /nowhere/at/all: there is no manifest.json, so it is no finished build; name the folder of a "
-            "finished build of SID rows, STORE/DATASET/NAME",
+            "error: --data /nowhere/at/all: there is no manifest.json, so it is no finished build; name the folder of "
+            "a finished build of SID rows, STORE/DATASET/NAME",
         ),
     ],
 )
