@@ -12,6 +12,7 @@ from bystander.storage.sid_manifest import SidManifest
 from bystander.tasks.engines.sid_lm_folder import check_pretrained
 from bystander.tasks.training.asr_examples import open_alignment
 from bystander.tasks.training.named_builds import open_named_build
+from bystander.tasks.training.row_index import check_sums
 from bystander.tasks.training.sid_crops import CROP_COLUMNS
 from bystander.tasks.training.sid_rows import open_light_rows
 
@@ -19,7 +20,8 @@ from bystander.tasks.training.sid_rows import open_light_rows
 def check_train_sid(config: TrainSidConfig) -> None:
     """Raise what would stop the training later: packages, builds and their shards, models, the store.
 
-    Shards are looked at as far as that is cheap: their sizes, footers and light columns.
+    Shards are looked at as far as that is cheap: their sizes, footers and light columns, and checksums where they are
+    small and on this machine.
 
     Raises:
         UserError: names the first thing that is wrong.
@@ -42,10 +44,10 @@ def check_train_sid(config: TrainSidConfig) -> None:
             f"alignment: is a stage of the architecture sid_lm; leave it null for {config.model.architecture}"
         )
     check_store(config.store)
-    open_light_rows(config, CROP_COLUMNS)
+    check_sums(open_light_rows(config, CROP_COLUMNS).files)
     if isinstance(config.model, SidLmConfig):
         if config.alignment is not None:
-            open_alignment(config, config.model)
+            check_sums([file for index in open_alignment(config, config.model).indexes for file in index.files])
         check_pretrained(config.model)
     load_packages()
 

@@ -13,6 +13,7 @@ from bystander.schemas.train_tpi_config import MIXTURES, SpeechLmConfig, TrainTp
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.speech_lm_model import check_model, reach_model
 from bystander.tasks.training.open_rows import open_tpi_rows
+from bystander.tasks.training.row_index import check_sums
 from bystander.tasks.training.speech_lm import COLUMNS, find_speech_lm, list_packages, open_reader
 
 
@@ -21,11 +22,11 @@ def check_train_tpi(config: TrainTpiConfig) -> None:
 
     Raises:
         UserError: names the first thing that is wrong.
-        StorageError: a shard cannot be read.
+        StorageError: a shard is damaged or cannot be read.
     """
     check_settings(config)
     check_store(config.store)
-    open_tpi_rows(config, _make_nothing, COLUMNS, rate=None)
+    check_sums(open_tpi_rows(config, _make_nothing, COLUMNS, rate=None).files)
     match config.model:
         case SpeechLmConfig():
             source = reach_model(find_speech_lm(config.model))

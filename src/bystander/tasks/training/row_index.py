@@ -1,7 +1,7 @@
 """Where training rows are: an index of light columns of finished builds, without their audio.
 
 Shards are looked at once: size, number of rows, and a few light columns. Their audio is not read, so damage within it
-is found by whoever reads the row, see `shard_examples`.
+is found by `check_sums` where that is cheap, else by whoever reads the row, see `shard_examples`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ INDEX_ROW = pa.schema(
     ]
 )
 
+CHECKED_BYTES = 2 << 30
+"""Shards of a run that are no larger, all together, are held against their checksums before it begins."""
 AUDIO_COLUMN = "audio"
 _TPI = ("id", "query_id", "query_text", "n_speakers", "duration_s", "primary_text", "third_party_text", "reply")
 _SID = ("id", "recording_id", "category", "duration_s", "text")
@@ -194,6 +196,22 @@ def _index_shard(store: Store, shard: ShardInfo, kind: SourceKind) -> tuple[Inde
     columns = _describe_tpi(light) if kind == "tpi" else _describe_sid(light)
     columns |= {"file": _repeat(0, len(light)), "row_group": groups, "row": within}
     return indexed, pa.table([columns[name] for name in INDEX_ROW.names], schema=INDEX_ROW)
+
+
+def check_sums(files: Sequence[IndexedFile], most_bytes: int = CHECKED_BYTES) -> None:
+    """Raise where a shard is not as its checksum says, if all of them lie on this machine and are read in seconds.
+
+    Raises:
+        CorruptPartError: it is.
+    """
+    known = [(open_store(file.folder), file) for file in files if file.sha256 is not None]
+    if not all(store.is_local for store, _ in known) or sum(file.bytes for _, file in known) > most_bytes:
+        return
+    for store, file in known:
+        if store.sha256(file.path) != file.sha256:
+            raise CorruptPartError(
+                f"{file.uri}: does not match its checksum in the manifest; {tell_remedy(store)}", file.path
+            )
 
 
 def tell_remedy(folder: Store | str) -> str:
