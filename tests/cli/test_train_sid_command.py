@@ -73,7 +73,7 @@ def test_transcripts_name_their_columns(text: str, fields: dict[str, Any]) -> No
         (
             ["--encoder", "whisper"],
             "error: configuration of profile 'miniature': model.encoder: belongs to architecture sid_lm, and this is "
-            "recurrent: choose another architecture, or leave the field out",
+            "recurrent: choose that architecture, or leave the field out",
         ),
         (
             ["--transcripts", "a.parquet"],

@@ -57,7 +57,7 @@ def find_fault(kind: type[BaseModel], fields: dict[str, Any]) -> str:
         (
             TrainSidConfig,
             {"model": {"architecture": "recurrent", "encoder": "x"}},
-            "model.encoder: belongs to architecture sid_lm, and this is recurrent: choose another architecture, or",
+            "model.encoder: belongs to architecture sid_lm, and this is recurrent: choose that architecture, or",
         ),
         (
             TrainSidConfig,

@@ -56,7 +56,7 @@ def _describe_unknown_field(kind: type[BaseModel], place: Sequence[str | int]) -
         if others and tag is not None:
             ours = here[0].model_fields[tag].default
             owners = " or ".join(str(model.model_fields[tag].default) for model in others)
-            return f"belongs to {tag} {owners}, and this is {ours}: choose another {tag}, or leave the field out"
+            return f"belongs to {tag} {owners}, and this is {ours}: choose that {tag}, or leave the field out"
     names = sorted({known for model in here for known in model.model_fields})
     return f"no such field; there are {', '.join(names)}" if names else "no such field; there are none here"
 

@@ -6,8 +6,9 @@ open it, and no hub.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -97,11 +98,22 @@ def check_pretrained(config: SidLmConfig) -> None:
         EngineSetupError: a folder is missing or lacks a file, the encoder is none that we know, or the hub does not
             give the model.
     """
-    encoder = PretrainedFiles(config.encoder, config.encoder_revision)
-    encoder.check_weights(_find_marker(encoder))
-    words = PretrainedFiles(config.language_model, config.language_model_revision)
-    if "model_type" not in words.read_json(CONFIG):
-        raise EngineSetupError(f"{words.model}: its {CONFIG} names no model_type; name a causal language model")
+    with _naming("encoder"):
+        encoder = PretrainedFiles(config.encoder, config.encoder_revision)
+        encoder.check_weights(_find_marker(encoder))
+    with _naming("language_model"):
+        words = PretrainedFiles(config.language_model, config.language_model_revision)
+        if "model_type" not in words.read_json(CONFIG):
+            raise EngineSetupError(f"{words.model}: its {CONFIG} names no model_type; name a causal language model")
+
+
+@contextlib.contextmanager
+def _naming(field: str) -> Iterator[None]:
+    """Let an error in the block begin with the field of the model that it is about."""
+    try:
+        yield
+    except EngineSetupError as exc:
+        raise EngineSetupError(f"model.{field} {exc}") from exc
 
 
 def digest_pretrained(config: SidLmConfig) -> str | None:
