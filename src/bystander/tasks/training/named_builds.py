@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from bystander.schemas.errors import BuildError, InputError
 from bystander.schemas.training_data import SourceKind
@@ -12,6 +13,8 @@ from bystander.storage.mixture_files import MIXTURES_FORMAT
 from bystander.storage.releases import pin_build
 from bystander.storage.sid_manifest import read_sid_manifest
 from bystander.storage.training_manifest import TRAINING_FORMAT, has_format
+
+_Read = TypeVar("_Read")
 
 _OUTCOMES = (TRAINING_FORMAT, MIXTURES_FORMAT, "bystander-evaluation-manifest")
 _WANTED: Mapping[str, str] = {
@@ -51,18 +54,22 @@ def open_named_build(
     text = store.read_bytes(MANIFEST_NAME)
     if any(has_format(text, made) for made in _OUTCOMES):
         raise BuildError(f"{here}: is a training run or an evaluation, no build; {wanted}")
-    found = read_build_kind(store)
+    found = _read(option, wanted, read_build_kind, store)
     for other, said in _SAID.items():
         if other != kind and found.startswith(other):
             hint = "; name it with --dyadic" if other == "dyadic" and kind == "tpi" else ""
             raise BuildError(f"{here}: is {said} ({found}); {wanted}{hint}")
     if to_train_on and found == f"{kind}_bench":
         raise InputError(f"{here}: is a bench, which is for scores alone; name a build of {kind}-train rows")
+    read: Callable[[Store], ManifestBase] = read_manifest if kind == "tpi" else read_sid_manifest
+    return store, _read(option, wanted, read, store), pinned
+
+
+def _read(option: str, wanted: str, read: Callable[[Store], _Read], store: Store) -> _Read:
     try:
-        manifest: ManifestBase = read_manifest(store) if kind == "tpi" else read_sid_manifest(store)
+        return read(store)
     except BuildError as exc:
         raise BuildError(f"{option} {exc}; {wanted}") from exc
-    return store, manifest, pinned
 
 
 def _is_file(address: str) -> bool:
