@@ -77,7 +77,7 @@ def make_record(**changes: Any) -> DataRecord:
         },
         "train_digest": "blake2:cc",
         "held_out_digest": "blake2:dd",
-        "left_out": {"empty_reply": 3, "unreadable_audio": 1},
+        "left_out": {"empty_reply": 3, "too_long": 12, "unreadable_audio": 3},
     }
     return DataRecord(**{**found, **changes})
 
@@ -91,7 +91,6 @@ def make_report(**changes: Any) -> TrainingReport:
         facts=(("seed", "7"),),
         settings={"optimisation": {"epochs": 2.0, "batch_size": 16}, "data": ["/store/sid-train/demo"]},
         data=make_record(),
-        left_out={"too_long": 12, "unreadable_audio": 2},
         phases=(PhaseCurves("training", make_history(), (20, 35)),),
         notes=("The held-out slice has 17 rows.",),
         crops=CropFigures(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bystander.flows.training_packages import require_packages
+from bystander.flows.replaced_outcome import tell_replaced
+from bystander.flows.training_packages import load_packages
 from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.evaluation_scores import BenchInfo
 from bystander.schemas.identity import digest_json
@@ -58,7 +59,7 @@ def check_compare_mixtures(config: CompareMixturesConfig) -> None:
         raise ConfigError("mixtures, inputs: name at least one of each")
     if not config.dyadic and set(config.mixtures) != {"base"}:
         raise ConfigError("dyadic: mixtures other than base need requests of one speaker; name them with --dyadic")
-    require_packages()
+    load_packages()
 
 
 def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None) -> MixturesOutcome:
@@ -89,6 +90,7 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
         if found is not None:
             tell("nothing new: these results were found from just this")
             return MixturesOutcome(folder.uri, found, True)
+        tell_replaced(folder, tell)
         front = open_sound_front(config.model, ModelStore().resolve)
         tell(f"reading {len(trained)} rows to train on and {len(bench)} to be scored")
         rows, bench_rows = perceive_rows(trained, front), perceive_rows(bench, front)

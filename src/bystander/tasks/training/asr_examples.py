@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from bystander.schemas.engines import RowFault, Samples
 from bystander.schemas.errors import ConfigError, InputError
-from bystander.schemas.sid_lm_config import TranscribedSource
+from bystander.schemas.sid_lm_config import SidLmConfig, TranscribedSource
+from bystander.schemas.train_sid_config import TrainSidConfig
 from bystander.schemas.train_tpi_config import DyadicSource
 from bystander.tasks.training.contract import ExampleSource
 from bystander.tasks.training.dyadic_rows import index_dyadic
@@ -102,6 +103,22 @@ class AlignmentRows:
     indexes: tuple[RowIndex, ...]
 
 
+def open_alignment(config: TrainSidConfig, model: SidLmConfig, left_out_file: Path | None = None) -> AlignmentRows:
+    """Open the rows of a run's stage 1.
+
+    Raises: as `open_alignment_rows`.
+    """
+    return open_alignment_rows(
+        config.data if model.align_on_builds else (),
+        model.transcripts,
+        model.tpi_builds,
+        max_s=model.max_context_s,
+        seed=config.seed,
+        held_out=config.held_out.share,
+        left_out_file=left_out_file,
+    )
+
+
 def open_alignment_rows(
     builds: Sequence[str],
     transcripts: Sequence[TranscribedSource] = (),
@@ -131,9 +148,17 @@ def open_alignment_rows(
     if builds:
         found.append((index_sid_builds(builds, to_train_on=True), ("text",)))
     if tpi_builds:
-        found.append((index_tpi_builds(tpi_builds, to_train_on=True), ("primary_text", "third_party_text")))
+        found.append(
+            (
+                index_tpi_builds(tpi_builds, to_train_on=True, option="model.tpi_builds"),
+                ("primary_text", "third_party_text"),
+            )
+        )
     if dyadic:
-        found.append((index_dyadic(dyadic, join_indexes(())), ("request",)))
+        try:
+            found.append((index_dyadic(dyadic, join_indexes(())), ("request",)))
+        except InputError as exc:
+            raise InputError(f"--transcripts {str(exc).removeprefix('dyadic ')}") from exc
     train: list[ShardExamples] = []
     held: list[ShardExamples] = []
     for index, columns in found:

@@ -12,7 +12,7 @@ from bystander.schemas.train_tpi_config import TrainTpiConfig
 from bystander.schemas.training_data import DataRecord, LeftOutRow
 from bystander.tasks.training.dyadic_rows import index_dyadic
 from bystander.tasks.training.mixture import mix_parts, take_all
-from bystander.tasks.training.row_index import RowIndex, index_sid_builds, index_tpi_builds, join_indexes
+from bystander.tasks.training.row_index import IndexedFile, RowIndex, index_sid_builds, index_tpi_builds, join_indexes
 from bystander.tasks.training.shard_examples import CACHE_MIB, MakeExample, ShardExamples
 
 
@@ -26,6 +26,8 @@ class TrainingRows:
     record: DataRecord
     left_out: tuple[LeftOutRow, ...]
     """Rows that the index left out; `train.left_out` has those that turned out to be unusable."""
+    files: tuple[IndexedFile, ...]
+    """That they lie in."""
 
 
 def open_tpi_rows(
@@ -100,4 +102,4 @@ def open_sid_rows(
 
 
 def _join(index: RowIndex, train: ShardExamples, held_out: ShardExamples, record: DataRecord) -> TrainingRows:
-    return TrainingRows(train, held_out if len(held_out) else None, record, index.left_out)
+    return TrainingRows(train, held_out if len(held_out) else None, record, index.left_out, index.files)

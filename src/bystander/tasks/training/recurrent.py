@@ -12,6 +12,7 @@ from bystander.schemas.train_sid_config import RecurrentConfig, TrainSidConfig
 from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE
 from bystander.tasks.engines.recurrent_detector import RecurrentDetector
 from bystander.tasks.training.contract import FitJob
+from bystander.tasks.training.left_out_rows import gather_left_out
 from bystander.tasks.training.open_rows import TrainingRows, open_sid_rows
 from bystander.tasks.training.pick_threshold import PickedThreshold, measure_clip, pick_threshold
 from bystander.tasks.training.recurrent_examples import (
@@ -44,7 +45,8 @@ class RecurrentTrainer:
             raise ConfigError(f"model.architecture: {config.model.architecture} is trained elsewhere than recurrent")
         self._config = config
         self._model_config = config.model
-        self._inputs = TrainingInputs(self._open(None).record)
+        rows = self._open(None)
+        self._inputs = TrainingInputs(rows.record, left_out=rows.left_out)
 
     @property
     def inputs(self) -> TrainingInputs:
@@ -81,8 +83,9 @@ class RecurrentTrainer:
             write_json(desk.output / "threshold.json", picked.describe(self._config.k))
             figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
             figures["held_out_false_interruptions"] = picked.false_interruptions
-        sections = describe_sections(self._config, picked, desk.work, _CROP_NOTE)
-        return Trained(desk.output, (phase,), figures, tuple(notes), describe_usage(self._config), sections)
+        sections = describe_sections(self._config, picked, _CROP_NOTE)
+        usage, left_out = describe_usage(self._config), gather_left_out(desk.work)
+        return Trained(desk.output, (phase,), figures, tuple(notes), usage, sections, left_out)
 
     def _run(self, desk: SidDesk, network: Any) -> TrainedPhase:
         rows = self._open(desk.work / "left_out.jsonl")
