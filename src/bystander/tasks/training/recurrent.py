@@ -44,7 +44,8 @@ class RecurrentTrainer:
             raise ConfigError(f"model.architecture: {config.model.architecture} is trained elsewhere than recurrent")
         self._config = config
         self._model_config = config.model
-        self._inputs = TrainingInputs(self._open(None).record)
+        opened = self._open(None)
+        self._inputs, self._remarks = TrainingInputs(opened.record), opened.remarks
 
     @property
     def inputs(self) -> TrainingInputs:
@@ -74,6 +75,7 @@ class RecurrentTrainer:
         parameters = sum(weight.numel() for weight in network.parameters())
         figures: dict[str, Any] = {"parameters": parameters}
         notes = ["It runs on onnxruntime without torch, in the same time for each second of a clip."]
+        notes += self._remarks
         if picked is None:
             notes.append("No clip was held out, so the threshold was not chosen: it is 0.5.")
         else:

@@ -110,7 +110,8 @@ class SidLmTrainer:
             raise ConfigError(f"model.architecture: {config.model.architecture} is trained elsewhere than sid_lm")
         self._config = config
         self._model_config = config.model
-        record = open_light_rows(config, CROP_COLUMNS).record
+        opened = open_light_rows(config, CROP_COLUMNS)
+        record, self._remarks = opened.record, opened.remarks
         if config.alignment is not None:
             added = self._open_alignment(None).indexes
             known = {source.address for source in record.sources}
@@ -146,7 +147,7 @@ class SidLmTrainer:
         write_json(desk.output / "crops.json", crops.describe())
         picked = self._choose_threshold(desk, sid_lm, folder)
         figures: dict[str, Any] = {"crops_an_epoch": crops.crops, "positive_share": crops.positive_share}
-        notes = [self._describe_limit()]
+        notes = [self._describe_limit(), *self._remarks]
         if picked is not None:
             write_json(desk.output / "threshold.json", picked.describe(config.k))
             figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
