@@ -5,11 +5,11 @@ Usage: python benchmarks/real_interruptions.py DATA OUT [--phrases FOLDER]
        python benchmarks/weigh_categories.py OUT EVALUATION
 
 DATA is a folder of transcribed recordings (`speech_aligned/mfa`, `speech_transcribed/pocketsphinx`,
-`speech_transcribed/lhotse` and `noise` of the development data). Each recording is cut into turns at pauses of 0.25 s or
-more, by the word times of its TextGrid or else of the embedded aligner. A turn whose words are all acknowledgements by
-the lexicon is not to be yielded to; in another, the break is the start of the first word that is none. Turns are cut
-after 4 s, as a user is heard out by then. What lies in the pauses of a recording, joined, is a clip of silence; noises
-are clips as they are, 10 s at most.
+`speech_transcribed/lhotse` and `noise` of the development data). Each recording is cut into turns at pauses of 0.25 s
+or more, by the word times of its TextGrid or else of the embedded aligner. A turn whose words are all acknowledgements
+by the lexicon is not to be yielded to; in another, the break is the start of the first word that is none. Turns are cut
+after 4 s, as a user is heard out by then. What lies between the words of a recording where it pauses, joined, is a clip
+of silence; noises are clips as they are, 10 s at most.
 
 FOLDER is where the Debian packages of `data/recorded_phrases.tsv` were unpacked (`apt-get download megaglest-data
 hedgewars-data`, `dpkg -x` each into it): short phrases that people recorded for games. An acknowledgement is a turn
@@ -27,7 +27,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ from bystander.tasks.texts.backchannels import find_new_intent, is_backchannel
 
 RATE = 16000
 PAUSE_S, MARGIN_S, LONGEST_S = 0.25, 0.3, 4.0
-LONGEST_WITHOUT_SPEECH_S, SHORTEST_SILENCE_S, EDGE_S = 10.0, 1.0, 0.06
+LONGEST_WITHOUT_SPEECH_S, SHORTEST_SILENCE_S, EDGE_S = 10.0, 0.8, 0.08
 """Clips without speech are at most as long as SID-Bench's; EDGE_S of a pause still sounds of the words beside."""
 JOINED_PAUSE_S = (0.15, 0.6)
 AUDIBLE_DB = -30.0
@@ -158,10 +157,11 @@ def add_turns(bench: Bench, audio: Path, samples: Samples, words: Sequence[Word]
         category = "uninterrupted" if at is None else "middle" if at else "beginning"
         break_s = None if at is None else turn[at].start_s - start_s
         bench.add(f"en_{audio.stem}_{number:02d}", clip, category, audio.stem, break_s, " ".join(tagged))
+    edges = [0.0, *(time for word in words for time in (word.start_s, word.end_s)), len(samples) / RATE]
     pauses = [
-        samples[round((one.end_s + EDGE_S) * RATE) : round((other.start_s - EDGE_S) * RATE)]
-        for one, other in pairwise(words)
-        if other.start_s - one.end_s >= PAUSE_S
+        samples[round((start_s + EDGE_S) * RATE) : round((end_s - EDGE_S) * RATE)]
+        for start_s, end_s in zip(edges[::2], edges[1::2], strict=True)
+        if words and end_s - start_s >= PAUSE_S
     ]
     silence = np.concatenate([*pauses, np.zeros(0, np.float32)])[: round(LONGEST_WITHOUT_SPEECH_S * RATE)]
     if len(silence) >= SHORTEST_SILENCE_S * RATE:

@@ -125,7 +125,10 @@ def summarise_training(manifest: TrainingManifest, location: str) -> tuple[str, 
         if phase.resumed_from:
             steps = ", ".join(map(str, phase.resumed_from))
             lines.append(f"{phase.phase} was stopped, and taken up again at step {steps}.")
-    lines += [f"{name}: {value}" for name, value in manifest.figures.items() if isinstance(value, int | float | str)]
+    told = {name: value for name, value in manifest.figures.items() if isinstance(value, int | float | str)}
+    lines += [
+        f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}" for name, value in told.items()
+    ]
     return (*lines, *manifest.notes)
 
 

@@ -111,7 +111,7 @@ def _list_strata(
             count = f"{named_voices or 'no'} voice{'s' * (named_voices != 1)}"
             remarks.append(
                 f"Held-out rows of {language} are of other recordings, not surely of other voices: its {len(whole)} "
-                f"rows name {count}, none of which can be held out whole. How other people will be heard, they do not tell."
+                f"rows name {count}, none of which can be held out whole. They do not tell how others will be heard."
             )
             groups = recorded
         found.append(_Stratum(tuple(groups), len(whole)))
