@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/real_interruptions.py DATA OUT [--phrases FOLDER]
        bystander evaluate sid --bench OUT --detectors silero_vad,NAME=k2:recurrent:model=FOLDER
-       python benchmarks/weigh_categories.py OUT EVALUATION
+       python benchmarks/weigh_categories.py EVALUATION
 
 DATA is a folder of transcribed recordings (`speech_aligned/mfa`, `speech_transcribed/pocketsphinx`,
 `speech_transcribed/lhotse` and `noise` of the development data). Each recording is cut into turns at pauses of 0.25 s

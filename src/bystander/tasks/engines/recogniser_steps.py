@@ -169,7 +169,8 @@ class RecogniserSteps:
         self._frames += len(levels)
         self._loudest = rising[-1]
         loudest = np.maximum(rising - sunk, _QUIETEST)[:, np.newaxis]
-        return np.maximum((levels - loudest) / 4 + _TOP, _FLOOR).astype(np.float32)
+        relative: Features = np.maximum((levels - loudest) / 4 + _TOP, _FLOOR).astype(np.float32)
+        return relative
 
 
 @cache
@@ -187,5 +188,6 @@ def make_whisper_filters() -> npt.NDArray[np.float32]:
     hertz = np.arange(WINDOW_SAMPLES // 2 + 1)[:, np.newaxis] * SAMPLING_RATE / WINDOW_SAMPLES
     rising = (hertz - edges[:-2]) / np.diff(edges)[:-1]
     falling = (edges[2:] - hertz) / np.diff(edges)[1:]
-    filters = np.maximum(0, np.minimum(rising, falling)) * 2 / (edges[2:] - edges[:-2])
-    return filters.astype(np.float32)
+    areas = 2 / (edges[2:] - edges[:-2])
+    filters: Features = (np.maximum(0, np.minimum(rising, falling)) * areas).astype(np.float32)
+    return filters
