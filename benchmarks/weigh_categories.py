@@ -61,6 +61,9 @@ def main() -> None:
             (sums.sum() / counts.sum(), all_sums.sum(axis=1) / all_counts.sum(axis=1)),
             (weigh(sums.sum(axis=0), counts.sum(axis=0)), weigh(all_sums, all_counts)),
         ):
+            if np.isnan(mean):
+                told.append("a category lacks")
+                continue
             low, high = np.nanquantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
             told.append(f"{mean:.3f} [{low:.3f}, {high:.3f}]")
         means = [f"{total:.3f}" for total in sums.sum(axis=0) / np.maximum(counts.sum(axis=0), 1)]

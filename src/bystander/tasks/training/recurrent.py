@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,11 @@ class RecurrentTrainer:
             notes.append("No clip was held out, so the threshold was not chosen: it is 0.5.")
         else:
             save_recurrent(network, self._config, picked.threshold, folder, revision)
+            if self._model_config.augmentation and self._model_config.varied_thresholds:
+                notes.append(
+                    f"The threshold was chosen on {picked.clips} held-out clips, as they are and in "
+                    f"{self._model_config.varied_thresholds} varied versions; `held_out_apt_s` is over all of these."
+                )
             write_json(desk.output / "threshold.json", picked.describe(self._config.k))
             figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
             figures["held_out_false_interruptions"] = picked.false_interruptions
@@ -157,4 +163,7 @@ class RecurrentTrainer:
                     measured.append(measure_samples(samples, duration_s, break_s, detector))
         finally:
             detector.close()
-        return pick_threshold(measured, self._config.k) if measured else None
+        if not measured:
+            return None
+        copies = 2 * times if settings and times else 1
+        return replace(pick_threshold(measured, self._config.k), clips=len(measured) // copies)
