@@ -69,5 +69,7 @@ def index_planted_rows(rows: Sequence[TwoInputRow]) -> RowIndex:
         "file": [0] * count,
         "row_group": [0] * count,
         "row": list(range(count)),
+        "voice": [None] * count,
+        "language": [None] * count,
     }
     return RowIndex((), (), pa.table(columns, schema=INDEX_ROW))

@@ -7,7 +7,8 @@ from bystander.flows.training_packages import load_packages, require_packages
 from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.sid import BEGINNING, MIDDLE
 from bystander.schemas.sid_lm_config import SidLmConfig
-from bystander.schemas.train_sid_config import TrainSidConfig
+from bystander.schemas.train_sid_config import RecurrentConfig, TrainSidConfig
+from bystander.storage.model_store import ModelStore
 from bystander.storage.sid_manifest import SidManifest
 from bystander.tasks.engines.sid_lm_folder import check_pretrained
 from bystander.tasks.training.asr_examples import open_alignment
@@ -37,6 +38,8 @@ def check_train_sid(config: TrainSidConfig) -> None:
             "data: no clip has a break, so there is nothing to learn to stop for; name a build with the categories "
             f"{BEGINNING} and {MIDDLE}"
         )
+    if isinstance(config.model, RecurrentConfig) and config.model.features == "recogniser":
+        ModelStore().resolve(config.model.recogniser)
     if isinstance(config.model, SidLmConfig):
         _check_alignment(config, config.model)
     elif config.alignment is not None:

@@ -129,7 +129,10 @@ def summarise_training(manifest: TrainingManifest, location: str) -> tuple[str, 
             lines.append(f"{phase.phase} was stopped, and taken up again at step {steps}.")
     if manifest.data.left_out:
         lines.append(f"Rows left out: {tell_counts(manifest.data.left_out)}; see {LEFT_OUT_FILE}.")
-    lines += [f"{name}: {value}" for name, value in manifest.figures.items() if isinstance(value, int | float | str)]
+    told = {name: value for name, value in manifest.figures.items() if isinstance(value, int | float | str)}
+    lines += [
+        f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}" for name, value in told.items()
+    ]
     return (*lines, *manifest.notes)
 
 

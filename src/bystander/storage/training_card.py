@@ -91,4 +91,5 @@ def _describe_held_out(manifest: TrainingManifest) -> str:
     held_out = sum(part.held_out for part in manifest.data.parts.values())
     if not held_out:
         return "No rows were held out."
-    return f"{held_out} rows were held out; all rows of a query are on one side."
+    whole = "a recording, and as far as they can be told all of a voice," if manifest.kind == "sid" else "a query"
+    return f"{held_out} rows were held out; all rows of {whole} are on one side."

@@ -17,6 +17,7 @@ from bystander.schemas.train_sid_config import TrainSidConfig
 from bystander.schemas.train_tpi_config import DyadicSource
 from bystander.tasks.training.contract import ExampleSource
 from bystander.tasks.training.dyadic_rows import index_dyadic
+from bystander.tasks.training.hold_out import hold_out_voices
 from bystander.tasks.training.mixture import split_held_out
 from bystander.tasks.training.row_draws import draw_once
 from bystander.tasks.training.row_index import RowIndex, index_sid_builds, index_tpi_builds, join_indexes
@@ -163,7 +164,10 @@ def open_alignment_rows(
     held: list[ShardExamples] = []
     for index, columns in found:
         with_text = index.rows["text_chars"].to_numpy() > 0
-        is_held = split_held_out(index.rows["query_id"], seed, held_out)
+        # What stage 2 holds out of a build, stage 1 does too.
+        is_sid = any(source.kind == "sid" for source in index.sources)
+        queries = index.rows["query_id"]
+        is_held = hold_out_voices(index, seed, held_out).held if is_sid else split_held_out(queries, seed, held_out)
         for chosen, sources in ((with_text & ~is_held, train), (with_text & is_held, held)):
             sources.append(
                 ShardExamples(

@@ -287,6 +287,8 @@ def _list_rows(
         "file": np.full(len(light), number, np.int32),
         "row_group": groups,
         "row": within,
+        "voice": [None] * len(light),
+        "language": [None] * len(light),
     }
     table = pa.table([columns[name] for name in INDEX_ROW.names], schema=INDEX_ROW)
     return file, table.take(pa.array(kept)), left_out

@@ -64,16 +64,19 @@ def mix_parts(
     for part in parts:
         if not there[part]:
             raise ConfigError(f"mixture {mixture}: there is no {part.replace('_', '-')} row; {_REMEDIES[part]}")
-    return _draw(index, parts, proportions, seed, share, mixture)
+    held = split_held_out(index.rows["query_id"], seed, share)
+    return _draw(index, parts, proportions, held, seed, share, mixture)
 
 
-def take_all(index: RowIndex, seed: int, share: float) -> tuple[RowDraws, RowDraws, DataRecord]:
-    """Return draws of every row once an epoch, the held-out rows, and the record of both.
+def take_all(
+    index: RowIndex, held: npt.NDArray[np.bool_], seed: int, share: float
+) -> tuple[RowDraws, RowDraws, DataRecord]:
+    """Return draws of every row once an epoch but those that are `held` out, these, and the record of both.
 
     Raises:
         ConfigError: there is no row to train on.
     """
-    return _draw(index, tuple(sorted(set(index.rows["part"].to_pylist()))), {}, seed, share, "")
+    return _draw(index, tuple(sorted(set(index.rows["part"].to_pylist()))), {}, held, seed, share, "")
 
 
 def tell_data(record: DataRecord) -> tuple[str, ...]:
@@ -96,12 +99,12 @@ def _draw(
     index: RowIndex,
     parts: Sequence[str],
     proportions: Mapping[RowPart, float],
+    held: npt.NDArray[np.bool_],
     seed: int,
     share: float,
     mixture: str,
 ) -> tuple[RowDraws, RowDraws, DataRecord]:
     given: dict[str, float] = {str(part): proportion for part, proportion in proportions.items()}
-    held = split_held_out(index.rows["query_id"], seed, share)
     order = _sort_within_groups(index)
     names = np.array(index.rows["part"].to_pylist(), object)
     measured = [part for part in parts if given.get(part, 1.0) > 0]

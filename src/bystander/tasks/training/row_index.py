@@ -35,6 +35,8 @@ INDEX_ROW = pa.schema(
         pa.field("file", pa.int32(), nullable=False),  # position in `RowIndex.files`
         pa.field("row_group", pa.int32(), nullable=False),
         pa.field("row", pa.int32(), nullable=False),  # within the row group
+        pa.field("voice", pa.string()),  # of a SID row, its speaker
+        pa.field("language", pa.string()),  # of a SID row
     ]
 )
 
@@ -42,7 +44,7 @@ CHECKED_BYTES = 2 << 30
 """Shards of a run that are no larger, all together, are held against their checksums before it begins."""
 AUDIO_COLUMN = "audio"
 _TPI = ("id", "query_id", "query_text", "n_speakers", "duration_s", "primary_text", "third_party_text", "reply")
-_SID = ("id", "recording_id", "category", "duration_s", "text")
+_SID = ("id", "recording_id", "category", "duration_s", "text", "speaker", "language")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,8 @@ def _describe_tpi(light: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
     parts = pc.if_else(pc.equal(light["n_speakers"], 2), "two_speaker", "hard_negative")
     chars = pc.add(count_chars(light["primary_text"]), count_chars(light["third_party_text"]))
     same = {name: light[name] for name in ("id", "query_id", "query_text", "duration_s")}
+    none = pa.nulls(len(light), pa.string())
+    same |= {"voice": none, "language": none}
     return {**same, "part": parts, "text_chars": chars, "reply_chars": count_chars(light["reply"])}
 
 
@@ -246,7 +250,9 @@ def _describe_sid(light: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
     return {
         "id": light["id"],
         "query_id": pc.coalesce(light["recording_id"], light["id"]),
-        "query_text": pa.nulls(len(light), pa.string()),
+        "query_text": light["text"],
+        "voice": light["speaker"],
+        "language": light["language"],
         "part": light["category"],
         "duration_s": light["duration_s"],
         "text_chars": count_chars(light["text"]),

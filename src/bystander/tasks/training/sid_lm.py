@@ -112,8 +112,8 @@ class SidLmTrainer:
             raise ConfigError(f"model.architecture: {config.model.architecture} is trained elsewhere than sid_lm")
         self._config = config
         self._model_config = config.model
-        rows = open_light_rows(config, CROP_COLUMNS)
-        record, left_out = rows.record, rows.left_out
+        opened = open_light_rows(config, CROP_COLUMNS)
+        record, left_out, self._remarks = opened.record, opened.left_out, opened.remarks
         if config.alignment is not None:
             added = open_alignment(config, config.model).indexes
             known = {source.address for source in record.sources}
@@ -156,7 +156,7 @@ class SidLmTrainer:
         write_json(desk.output / "crops.json", crops.describe())
         picked = self._choose_threshold(desk, sid_lm, folder)
         figures: dict[str, Any] = {"crops_an_epoch": crops.crops, "positive_share": crops.positive_share}
-        notes = [self._describe_limit()]
+        notes = [self._describe_limit(), *self._remarks]
         if picked is not None:
             write_json(desk.output / "threshold.json", picked.describe(config.k))
             figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
