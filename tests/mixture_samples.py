@@ -18,6 +18,8 @@ from bystander.schemas.mixture_results import (
     MixtureRun,
     MixtureSummary,
     SeedEstimate,
+    SplicedSummary,
+    SwapSummary,
 )
 from bystander.schemas.train_tpi_config import MIXTURES, MixtureName, TwoInputs
 
@@ -28,6 +30,13 @@ SEEDS = (0, 1, 2, 3, 4)
 
 def make_estimate(mean: float, half: float = 0.03, n: int = 5) -> Estimate:
     return Estimate(mean=mean, low=max(mean - half, 0.0), high=min(mean + half, 1.0), n=n)
+
+
+def make_effect(mean: float) -> SeedEstimate:
+    return SeedEstimate(
+        over_seeds=Estimate(mean=mean, low=mean - 0.3, high=mean + 0.3, n=5),
+        over_rows=Estimate(mean=mean, low=mean - 0.4, high=mean + 0.4, n=320),
+    )
 
 
 def make_results(inputs: tuple[TwoInputs, ...] = INPUTS, **changes: Any) -> MixtureResults:
@@ -119,6 +128,34 @@ def make_results(inputs: tuple[TwoInputs, ...] = INPUTS, **changes: Any) -> Mixt
                 mixture=m, first="hard_negative", second="two_speakers", auc=auc, low=auc - 0.05, high=auc + 0.04, n=160
             )
             for m, auc in (("base", 0.55), ("va", 0.6), ("full", 0.95))
+        ),
+        "swaps": tuple(
+            SwapSummary(
+                mixture=m,
+                inputs=i,
+                contrast="hard_negative",
+                swaps=320,
+                words_effect=make_effect(0.0 if i == "sound" else words),
+                sound_effect=make_effect(0.0 if i == "text" else 4.25),
+                words_share=make_estimate(0.0 if i == "sound" else 1.0 if i == "text" else words / (words + 4.25)),
+                caused_by_words=make_effect(0.61 if m == "va" else 0.0),
+                caused_by_sound=make_effect(0.25),
+                taken=((0.125, 0.375), (0.735, 0.985)),
+            )
+            for i in inputs
+            for m, words in (("base", 0.25), ("va", 2.75), ("full", -0.5))
+        ),
+        "spliced": tuple(
+            SplicedSummary(
+                mixture=m,
+                inputs=i,
+                pairs=39,
+                one_voice=make_effect(0.165),
+                two_voices=make_effect(0.715),
+                ranked=make_effect(0.945),
+            )
+            for i in inputs
+            for m in MIXTURES
         ),
         "code_version": "0.0.0",
     }

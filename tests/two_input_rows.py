@@ -37,6 +37,7 @@ def make_planted_row(number: int, part: RowPart, label: str = "none", prefix: st
         duration_s=frames / 5,
         levels_db=rng.normal(-20, 2, frames),
         twin_id=None,
+        request_words=tuple(_REQUESTS[number % len(_REQUESTS)].split()),
     )
 
 
@@ -68,5 +69,7 @@ def index_planted_rows(rows: Sequence[TwoInputRow]) -> RowIndex:
         "file": [0] * count,
         "row_group": [0] * count,
         "row": list(range(count)),
+        "voice": [None] * count,
+        "language": [None] * count,
     }
     return RowIndex((), (), pa.table(columns, schema=INDEX_ROW))

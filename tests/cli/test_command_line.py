@@ -77,7 +77,7 @@ def fail(run: Run, *arguments: object) -> str:
         ),
         (
             ["--set", "engines.writer={engine: openai, base_url: x, model: m, key: k}"],
-            "engines.writer.openai.key: no such field; there are api_key_env, base_url, engine, logprobs, ",
+            "engines.writer.key: no such field; there are api_key_env, base_url, engine, logprobs, ",
         ),
         (["--set", "stages.mix_speakers.offset_mean_s=.nan"], "offset_mean_s: Input should be a finite number"),
         (["--set", "wave_surplus=.inf"], "wave_surplus: Input should be a finite number"),
@@ -95,7 +95,7 @@ def fail(run: Run, *arguments: object) -> str:
         (["--set", "partition_rows=many"], "partition_rows: Input should be a valid integer"),
         (["--set", "workers=[1"], "--set 'workers=[1': '[1' is not a YAML value"),
         (["--set", "engines.speech.engine=gramophone"], "engines.speech: Input tag 'gramophone'"),
-        (["--set", "engines.writer.engine=openai"], "engines.writer.openai.base_url: Field required"),
+        (["--set", "engines.writer.engine=openai"], "engines.writer.base_url: Field required"),
         (
             ["--set", "stages.draw_scenarios.scenarios=[small_talk]"],
             "taxonomy 'reference-26' has no small_talk; it has ",

@@ -10,6 +10,7 @@ import pytest
 
 from bystander.flows.training_packages import require_packages
 from bystander.schemas.errors import EngineSetupError
+from bystander.storage.training_manifest import TrainingManifest
 from bystander.tasks.training.contract import StepRecord
 from bystander.tasks.training.text_curve import draw_curve
 from bystander.tasks.training.training_history import format_history, gather_history, parse_history
@@ -21,7 +22,8 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_run_is_shown_and_checked(tmp_path: Path) -> None:
-    write_run(tmp_path / "store", tmp_path, notes=("It is tiny.",), figures={"accuracy": {"test": 0.9}})
+    figures = {"accuracy": {"test": 0.9}, "lowest": [{"step": 3, "loss": 0.25}], "whole": True, "empty": {}, "of": None}
+    manifest = write_run(tmp_path / "store", tmp_path, notes=("It is tiny.",), figures=figures)
     shown = run_command("train", "show", "run", "--out", str(tmp_path / "store"))
     assert shown.returncode == 0, shown.stderr
     for part in (
@@ -38,6 +40,12 @@ def test_a_run_is_shown_and_checked(tmp_path: Path) -> None:
         "· loss, o held-out loss",
     ):
         assert part in shown.stdout
+    lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
+    for line in ("accuracy.test 0.9", "lowest.0.step 3", "lowest.0.loss 0.25", "whole yes", "empty -", "of -"):
+        assert line in lines
+    assert not set("{}[]'") & set(shown.stdout)
+    told = run_command("train", "show", "run", "--out", str(tmp_path / "store"), "--json").stdout
+    assert TrainingManifest.model_validate_json(told) == manifest
     folder = tmp_path / "store" / "trained" / "run"
     assert run_command("train", "show", f"{folder}").stdout == shown.stdout
     assert run_command("verify", str(folder)).stdout == f"{folder}: sound.\n"

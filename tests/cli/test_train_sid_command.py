@@ -72,9 +72,18 @@ def test_transcripts_name_their_columns(text: str, fields: dict[str, Any]) -> No
         (["--profile", "huge"], "error: no profile 'huge'; there are miniature, paper"),
         (
             ["--encoder", "whisper"],
-            "error: configuration of profile 'miniature': model.recurrent.encoder: no such field",
+            "error: configuration of profile 'miniature': model.encoder: belongs to architecture sid_lm, and this is "
+            "recurrent: choose that architecture, or leave the field out",
         ),
-        (["--data", "/nowhere/at/all"], "error: /nowhere/at/all/manifest.json: is missing"),
+        (
+            ["--transcripts", "a.parquet"],
+            "error: configuration of profile 'miniature': model.transcripts: belongs to architecture sid_lm, and this",
+        ),
+        (
+            ["--data", "/nowhere/at/all"],
+            "error: --data /nowhere/at/all: there is no manifest.json, so it is no finished build; name the folder of "
+            "a finished build of SID rows, STORE/DATASET/NAME",
+        ),
     ],
 )
 def test_mistakes_are_one_line(

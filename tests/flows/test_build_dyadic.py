@@ -86,6 +86,23 @@ def test_every_request_with_a_reply_that_needs_no_remark_is_there_once(source: B
     assert not {row["id"] for row in rows} & pairs.keys()
 
 
+def test_requests_that_are_passed_over_are_counted_by_reason(store: Path, source: Built, dyadic: Built) -> None:
+    rows = read_source_rows(source).values()
+    there = {row["query_id"] for row in rows}
+    paired = {row["query_id"] for row in rows if row["n_speakers"] == 2}
+    quiet = {row["query_id"] for row in rows if row["n_speakers"] == 2 and row["label"] == "ignorable"}
+    reasons = {"one_speaker_only": len(there - paired), "reply_takes_up_remark": len(paired - quiet)}
+    requests = dyadic.outcome.manifest.requests
+    assert (requests.there, requests.used) == (len(there), len(quiet))
+    assert requests.passed_over == {reason: count for reason, count in reasons.items() if count} != {}
+    told = next(line for line in dyadic.outcome.summary if line.startswith("Requests: "))
+    assert told.startswith(f"Requests: {len(quiet)} of {len(there)} used, passed over: ")
+    assert "`reply_takes_up_remark`" in (dyadic.folder / "README.md").read_text("utf-8")
+    few = build_dyadic(make_dyadic_config(store, source, build="few-of-them", rows=1)).outcome.manifest.requests
+    assert few.used == 1
+    assert few.passed_over == {**requests.passed_over, "not_needed": len(quiet) - 1}
+
+
 def test_it_is_mixed_as_hard_negatives_are(source: Built, dyadic: Built) -> None:
     single = next(row for row in source.read_rows().to_pylist() if row["n_speakers"] == 1)
     row = dyadic.read_rows().to_pylist()[0]

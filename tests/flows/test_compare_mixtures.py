@@ -72,6 +72,15 @@ def test_every_model_is_trained_scored_and_written_once(fields: dict[str, Any]) 
     assert [summary.twin_auc.mean for summary in read] == [0.5, 0.5, 0.5]
     assert {projection.system for projection in results.projections} == {"base", "va", "full"}
     assert {score.mixture for score in results.confounds} == {"va", "full"}
+    assert {(one.contrast, one.swaps) for one in results.swaps if one.contrast == "hard_negative"} == {
+        ("hard_negative", 16 * 4)
+    }
+    effects = {(one.mixture, one.inputs): one for one in results.swaps if one.contrast == "hard_negative"}
+    assert (
+        effects["va", "text"].sound_effect.over_seeds.mean == effects["va", "sound"].words_effect.over_seeds.mean == 0
+    )
+    assert {one.measure for one in results.swap_comparisons} == {"words_effect", "sound_effect", "words_share"}
+    assert any("held-out loss says" in note for note in results.notes)
     assert sum("model" in line for line in told) == 18
 
     again = compare_mixtures(config, told.append)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,11 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_language_model(folder / "words")
     write_sid_train(folder / "build", make_sid_rows(3))
     write_sid_build(folder / "bench", make_sid_rows(1))
+    (folder / "config-only").mkdir()
+    shutil.copy(folder / "whisper" / "config.json", folder / "config-only")
+    write_sid_train(folder / "cut", make_sid_rows(1))
+    for shard in (folder / "cut" / "data").iterdir():
+        shard.write_bytes(shard.read_bytes()[:-100])
     return folder
 
 
@@ -116,11 +122,22 @@ def test_profiles_are_the_papers_and_a_miniature() -> None:
         ({"data": ["/nowhere"]}, "/nowhere"),
         ({"model.encoder": "/nowhere/else"}, "/nowhere/else: no such folder; check the model's path"),
         ({"model.align_on_builds": False}, "model.transcripts: stage 1 has nothing to hear"),
+        ({"model.transcripts": [{"path": "/nowhere.parquet"}]}, "^--transcripts /nowhere.parquet: is missing"),
+        ({"model.encoder": "{given}/words"}, "^model.encoder .*words: its type 'qwen3' has no audio encoder"),
+        ({"model.encoder": "{given}/config-only"}, r"^model.encoder .*config-only: it has no model\.safetensors"),
+        ({"model.language_model": "{given}/build"}, r"^model.language_model .*build: it has no config\.json"),
+        ({"data": ["{given}/bench"]}, "^--data .*bench: is a bench, which is for scores alone; name a build of sid-"),
+        ({"data": ["{given}/words"]}, r"^--data .*words: there is no manifest\.json, so it is no finished build"),
+        (
+            {"data": ["{given}/cut"]},
+            r"^.*cut/data/.*parquet: has \d+ bytes, its manifest .*`bystander verify .*cut`",
+        ),
     ],
 )
 def test_mistakes_are_found_before_any_work(given: Path, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    told = json.loads(json.dumps(changes).replace("{given}", str(given)))
     with pytest.raises(UserError, match=message):
-        check_train_sid(make_config(given, tmp_path, **changes))
+        check_train_sid(make_config(given, tmp_path, **told))
 
 
 def test_clips_of_which_none_has_a_break_teach_nothing(given: Path, tmp_path: Path) -> None:
@@ -141,7 +158,7 @@ def test_a_miniature_has_no_stage_of_alignment(given: Path, tmp_path: Path) -> N
 
 def test_without_torch_the_extra_is_named(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "bystander.flows.training_packages.find_spec", lambda name: None if name == "torch" else object()
+        "bystander.tasks.engines.package_check.find_spec", lambda name: None if name == "torch" else object()
     )
     with pytest.raises(EngineSetupError, match=r"training needs torch; run: pip install 'bystander\[train\]'"):
         check_train_sid(make_config(given, tmp_path))

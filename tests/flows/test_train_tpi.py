@@ -108,7 +108,8 @@ def test_what_is_published_says_what_it_was_made_of(places: Path, store: Path) -
         "model/speech_lm.json",
         "report.html",
     }
-    assert manifest.figures == {"trained_weights": 7232, "rows_left_out": {}}
+    assert manifest.figures == {"trained_weights": 7232}
+    assert manifest.data.left_out == {}
     assert "adapter: THIS_FOLDER" in (folder / "README.md").read_text()
     assert not run_train_tpi(configure(places, store)).is_new
 
@@ -185,7 +186,7 @@ def test_rows_that_are_too_long_are_listed_and_not_cut(places: Path, tmp_path: P
     reply = "A table for 10 at seven; someone suggested eight, shall I change it?"
     tokens = len(reader.encode_reply(reply)) + count_prompt_tokens(reader, 4.6)
     outcome = run_train_tpi(config.model_copy(update={"model": config.model.model_copy(update={"max_length": tokens})}))
-    assert outcome.manifest.figures["rows_left_out"] == {"longer_than_max_length": sum(i % 7 > 3 for i in range(24))}
+    assert outcome.manifest.data.left_out == {"longer_than_max_length": sum(i % 7 > 3 for i in range(24))}
     lines = (tmp_path / "trained/tuned/left_out.jsonl").read_text().splitlines()
     assert sorted(json.loads(line)["row"] for line in lines) == [i for i in range(24) if i % 7 > 3]
     assert "9 longer_than_max_length" in "".join(outcome.summary)

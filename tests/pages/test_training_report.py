@@ -77,7 +77,7 @@ def make_record(**changes: Any) -> DataRecord:
         },
         "train_digest": "blake2:cc",
         "held_out_digest": "blake2:dd",
-        "left_out": {"empty_reply": 3, "unreadable_audio": 1},
+        "left_out": {"empty_reply": 3, "too_long": 12, "unreadable_audio": 3},
     }
     return DataRecord(**{**found, **changes})
 
@@ -91,7 +91,6 @@ def make_report(**changes: Any) -> TrainingReport:
         facts=(("seed", "7"),),
         settings={"optimisation": {"epochs": 2.0, "batch_size": 16}, "data": ["/store/sid-train/demo"]},
         data=make_record(),
-        left_out={"too_long": 12, "unreadable_audio": 2},
         phases=(PhaseCurves("training", make_history(), (20, 35)),),
         notes=("The held-out slice has 17 rows.",),
         crops=CropFigures(
@@ -227,7 +226,13 @@ def test_mixtures_are_told_with_every_seed() -> None:
     assert page.text.count("hard negative from two speakers") == 1
     for text in ("0.86", "0.67", "0.16", "+0.700", "< 0.001", "length of the clip", "80 linked pairs"):
         assert text in page.text
-    alone = render(mixtures=make_results(("text",), comparisons=(), confounds=(), projections=(), separations=()))
+    for text in ("2.750", "4.250", "-0.500", "0.610", "39 pairs of clips", "0.165", "0.945", "0.735", "0.985"):
+        assert text in page.text
+    assert page.text.count("Effect of words, log-odds") == 1
+    bare = dict.fromkeys(("comparisons", "confounds", "projections", "separations", "swaps", "spliced"), ())
+    alone = render(mixtures=make_results(("text",), **bare))
+    assert "swapped inputs" not in alone.text
+    assert "The seam" not in alone.text
     assert "What has nothing to do" not in alone.text
     assert not alone.find("svg", "scatter")
 

@@ -98,7 +98,7 @@ def test_fields_that_are_refused(fields: dict[str, object], message: str) -> Non
     [
         ({"seed": 2**63}, f"seed: Input should be less than or equal to {2**63 - 1}"),
         ({"confidence": float("nan")}, "confidence: Input should be a finite number"),
-        ({"systems.policy.wish": 1}, "systems.policy.stand_in.wish: no such field; there are engine, kind, writer"),
+        ({"systems.policy.wish": 1}, "systems.policy.wish: no such field; there are engine, kind, writer"),
         ({"stages.answer_clips.wish": 1}, "stages.answer_clips.wish: no such field; there are none here"),
         ({"name": "a/b"}, "name: 'a/b' cannot be a name; use at most 100 letters, digits, dots, hyphens"),
         ({"systems": {"x" * 101: POLICY["policy"]}}, "is no name for a system or judge: use at most 100 letters"),

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from bystander.schemas.errors import InputError
+from bystander.schemas.training_data import LeftOutRow
 from bystander.storage.build_lock import lock_build
 from bystander.storage.collect_garbage import collect_garbage, find_garbage
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.kept_builds import KeepRules
 from bystander.storage.part_use import record_part_use
 from bystander.storage.release_listing import list_builds
-from bystander.storage.training_manifest import find_training, locate_work_folder, open_training
+from bystander.storage.training_card import render_training_card
+from bystander.storage.training_manifest import (
+    BaseModelInfo,
+    digest_training,
+    find_training,
+    locate_work_folder,
+    open_training,
+)
 from bystander.storage.verify_training import verify_training
 from bystander.tasks.check_build import check_build
 from final_rows import make_rows, write_build
-from training_runs import write_run
+from training_runs import TinyConfig, write_run
 
 
 def say_findings(store: Store) -> list[str]:
@@ -77,6 +86,53 @@ def test_an_adapter_says_so_in_its_card(tmp_path: Path) -> None:
     for part in ("`load(it)`", "| accuracy | 0.9 |", "- It is tiny.", "2.0000 to 0.0500", "0.0625 at step 40"):
         assert part in text
     assert "\n\n\n" not in text
+
+
+def test_a_folder_of_this_machine_stands_in_the_text_of_a_card_and_not_in_its_head(tmp_path: Path) -> None:
+    manifest = write_run(tmp_path / "store", tmp_path)
+    assert manifest.base_model is not None
+    local = manifest.base_model.model_copy(update={"name": "models/qwen", "is_local": True})
+    manifest = manifest.model_copy(update={"base_model": local})
+    _, head, text = render_training_card(manifest).split("---\n", 2)
+    said = yaml.safe_load(head)
+    assert not {"base_model", "base_model_relation"} & said.keys()
+    assert said["library_name"] == "peft"
+    assert "Training began with `models/qwen`" in text
+    # What decides a run is the model, not where it lay: runs of before this field stay found.
+    digests = {digest_training("tpi", TinyConfig(), manifest.data, one) for one in (local, _forget_place(local))}
+    assert len(digests) == 1
+
+
+def _forget_place(base: BaseModelInfo) -> BaseModelInfo:
+    return base.model_copy(update={"is_local": False})
+
+
+def test_rows_left_out_before_and_while_reading_are_counted_in_one_place(tmp_path: Path) -> None:
+    read = [
+        LeftOutRow(file="a.parquet", row=row, reason=reason)
+        for row, reason in (
+            (3, "unreadable_audio"),
+            (4, "empty_reply"),
+            (3, "unreadable_audio"),
+            (3, "too_long_to_align"),
+        )
+    ]
+    manifest = write_run(tmp_path / "store", tmp_path, left_out=tuple(read))
+    counts = {"empty_reply": 3, "too_long_to_align": 1, "unreadable_audio": 1}  # two before anything was read
+    assert manifest.data.left_out == counts
+    folder = tmp_path / "store" / "trained" / "run"
+    assert len((folder / "left_out.jsonl").read_text().splitlines()) == 4
+    assert "left_out.jsonl" in {info.file for info in manifest.files}
+    card, page = ((folder / name).read_text("utf-8") for name in ("README.md", "report.html"))
+    assert "Rows that were left out: 3 empty_reply, 1 too_long_to_align, 1 unreadable_audio." in card
+    for reason, count in counts.items():
+        assert re.search(
+            rf"<tr><th scope=\"row\">{reason.replace('_', '(_|<wbr>)+')}</th><td[^>]*>{count}</td>", page
+        ), reason
+    assert (
+        manifest.content_digest
+        == write_run(tmp_path / "other", tmp_path, data=f"{tmp_path}/store/tpi-train/one").content_digest
+    )
 
 
 def test_cleaning_keeps_runs_and_the_builds_that_they_mention(tmp_path: Path) -> None:

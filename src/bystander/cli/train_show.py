@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def train_show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a run, or its folder or URL.")],
     out: Annotated[str, typer.Option(help="Store: folder or URL that the run lies in.")] = "bystander-store",
+    as_json: Annotated[bool, typer.Option("--json", help="Print its manifest as one JSON object.")] = False,
 ) -> None:
     """Show a training run: its data, settings, figures, and its losses over the steps; or an experiment's tables."""
     from bystander.cli.tables import open_console
@@ -25,10 +26,13 @@ def train_show(
 
     folder = open_store(name) if "/" in name else open_training(open_store(out), name)
     if folder.exists(MANIFEST_NAME) and is_mixtures(folder.read_bytes(MANIFEST_NAME)):
-        read_mixtures(folder)
-        typer.echo(folder.read_bytes(TABLES_NAME).decode(), nl=False)
+        mixtures = read_mixtures(folder)
+        typer.echo(mixtures.model_dump_json(indent=2) if as_json else folder.read_bytes(TABLES_NAME).decode().rstrip())
         return
     manifest = read_training(folder)
+    if as_json:
+        typer.echo(manifest.model_dump_json(indent=2))
+        return
     curves = draw_curves(folder.uri, manifest)
     console = open_console()
     for table in _make_tables(manifest):
@@ -80,15 +84,28 @@ def _make_table(title: str, rows: Mapping[str, Any]) -> Any:
     return table
 
 
-def _flatten(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the fields of nested mappings under dotted names."""
-    flat: dict[str, Any] = {}
+def _flatten(values: Mapping[str, Any], above: str = "") -> dict[str, str]:
+    """Return the fields of nested mappings under dotted names, as `--set` takes them; items of lists are numbered."""
+    flat: dict[str, str] = {}
     for name, value in values.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, list) and any(isinstance(one, Mapping | list) for one in value):
+            flat |= _flatten({str(number): one for number, one in enumerate(value)}, f"{above}{name}.")
+        elif isinstance(value, Mapping) and value:
             flat |= _flatten(value, f"{above}{name}.")
         else:
-            flat[f"{above}{name}"] = ", ".join(map(str, value)) if isinstance(value, list) else value
+            flat[f"{above}{name}"] = _show(value)
     return flat
+
+
+def _show(value: Any) -> str:
+    """Return a value of JSON as a person reads it; what is null or empty is a dash."""
+    if isinstance(value, list | Mapping):
+        return ", ".join(map(_show, value)) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "-" if value is None else str(value)
 
 
 def _pair(first: float | None, last: float | None) -> str:

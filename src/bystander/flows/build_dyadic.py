@@ -31,7 +31,7 @@ from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.stage_job import StageJob
 from bystander.schemas.tpi import MIXED
 from bystander.storage.base_build import assert_whole, read_base_columns
-from bystander.storage.dyadic_manifest import DYADIC_KIND, DyadicManifest
+from bystander.storage.dyadic_manifest import DYADIC_KIND, DyadicManifest, DyadicRequests
 from bystander.storage.part_use import record_part_use
 from bystander.tasks.build_rejects import SetAside, StageRuns
 from bystander.tasks.environment import StageEnvironment
@@ -44,7 +44,7 @@ from bystander.tasks.publish_dyadic import (
     publish_dyadic,
 )
 from bystander.tasks.stages import DYADIC_STAGES
-from bystander.tasks.stages.plan_dyadic import plan_dyadic, take_sources, take_wave
+from bystander.tasks.stages.plan_dyadic import explain_passed_over, plan_dyadic, take_sources, take_wave
 from bystander.tasks.stages.restore_rows import PUBLISHED_TEXTS
 
 DyadicOutcome = BuildOutcome[DyadicManifest]
@@ -110,6 +110,10 @@ class DyadicBuild:
         self._source = DyadicSource(*open_source(config))
         self._split_of: dict[str, str] = {}
         """For each row of the source, its split."""
+        self._texts = pa.table({})
+        """The source's rows without their sound."""
+        self._tried: set[str] = set()
+        """Ids of rows of the source that were spoken."""
 
     def run(self) -> DyadicOutcome:
         """Say what is reused and what is redone, harvest, then publish what was selected."""
@@ -166,17 +170,16 @@ class DyadicBuild:
         assert_whole(folder, manifest, self.environment.store)
         rows = read_base_columns(folder, manifest, (*PUBLISHED_TEXTS, "split"))
         self._split_of = dict(zip(rows["id"].to_pylist(), rows["split"].to_pylist(), strict=True))
-        rows = rows.select(PUBLISHED_TEXTS)
+        rows = self._texts = rows.select(PUBLISHED_TEXTS)
         candidates = plan_dyadic(rows, self.environment.pack.classes, self.config.seed)
         wanted = self.config.rows or len({one.query_id for one in candidates})
-        tried: set[str] = set()
         while self.waves < self.config.max_waves:
             finished = set(self.rows.summary()["query_id"].to_pylist())
             most = math.ceil(max(0, wanted - len(finished)) * self.config.surplus)
-            batch = take_wave(candidates, tried, finished, most)
+            batch = take_wave(candidates, self._tried, finished, most)
             if not batch:
                 break
-            tried.update(batch)
+            self._tried.update(batch)
             self.waves += 1
             self.listener.on_phase(f"wave {self.waves}: {len(batch)} requests")
             self.rows.grow(
@@ -208,7 +211,19 @@ class DyadicBuild:
             set_aside=[
                 SetAside(SELECTION, "quota_filled", len(chosen), MIXED, self.rows.read_rows(self.environment, spare))
             ],
+            requests=self._account_requests(chosen),
         )
+
+    def _account_requests(self, chosen: set[str]) -> DyadicRequests:
+        """Return what became of each request of the source; `chosen` has the ids of the rows that are published."""
+        summary = self.rows.summary()
+        finished = dict(zip(summary["id"].to_pylist(), summary["query_id"].to_pylist(), strict=True))
+        used = {finished[row_id] for row_id in chosen}
+        passed_over = explain_passed_over(
+            self._texts, self.environment.pack.classes, self._tried, set(finished.values()), used
+        )
+        there = len(set(self._texts["query_id"].to_pylist()))
+        return DyadicRequests(there=there, used=len(used), passed_over=passed_over)
 
     def _summarise(self, manifest: DyadicManifest, location: str) -> tuple[str, ...]:
         counts = manifest.counts
@@ -217,6 +232,12 @@ class DyadicBuild:
             f"{counts.speech_s / 60:.1f} minutes, {counts.voices} voices, {len(manifest.shards)} shards, "
             f"{self.waves} waves."
         ]
+        if manifest.requests is not None:
+            asked = manifest.requests
+            reasons = ", ".join(f"{reason} {count}" for reason, count in asked.passed_over.items())
+            lines.append(
+                f"Requests: {asked.used} of {asked.there} used" + (f", passed over: {reasons}." if reasons else ".")
+            )
         for stage in manifest.stages:
             if stage.rejected:
                 reasons = ", ".join(f"{reason} {count}" for reason, count in stage.reasons.items())

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from bystander.flows.check_tpi_train import check_store
+from bystander.flows.training_packages import load_packages
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.train_tpi_config import MIXTURES, SpeechLmConfig, TrainTpiConfig, TwoInputConfig
 from bystander.storage.model_store import ModelStore
+from bystander.tasks.engines.speech_lm_model import check_model, reach_model
 from bystander.tasks.training.open_rows import open_tpi_rows
-from bystander.tasks.training.speech_lm import COLUMNS, find_speech_lm, open_reader
+from bystander.tasks.training.row_index import check_sums
+from bystander.tasks.training.speech_lm import COLUMNS, find_speech_lm, list_packages, open_reader
 
 
 def check_train_tpi(config: TrainTpiConfig) -> None:
@@ -19,17 +22,21 @@ def check_train_tpi(config: TrainTpiConfig) -> None:
 
     Raises:
         UserError: names the first thing that is wrong.
-        StorageError: a shard cannot be read.
+        StorageError: a shard is damaged or cannot be read.
     """
     check_settings(config)
     check_store(config.store)
-    open_tpi_rows(config, _make_nothing, COLUMNS, rate=None)
+    check_sums(open_tpi_rows(config, _make_nothing, COLUMNS, rate=None).files)
     match config.model:
         case SpeechLmConfig():
-            open_reader(config.model, find_speech_lm(config.model))
+            source = reach_model(find_speech_lm(config.model))
+            check_model(source)
+            open_reader(config.model, source)
+            load_packages(list_packages(config.model))
         case TwoInputConfig():
             if "sound" in config.model.inputs and config.model.sound == "speaker_windows":
                 ModelStore().resolve(config.model.speaker_model)
+            load_packages()
 
 
 def check_settings(config: TrainTpiConfig) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bystander.flows.training_packages import require_packages
+from bystander.flows.replaced_outcome import tell_replaced
+from bystander.flows.training_packages import load_packages
 from bystander.schemas.errors import ConfigError, InputError
 from bystander.schemas.evaluation_scores import BenchInfo
 from bystander.schemas.identity import digest_json
@@ -23,7 +24,7 @@ from bystander.storage.model_store import ModelStore
 from bystander.tasks.training.row_index import RowIndex
 
 Tell = Callable[[str], None]
-_VERSION = 1
+_VERSION = 2
 """Raised when the same content would give other results."""
 _NOTES = (
     "In `base` every row has two speakers, so that its model has nothing to learn about when nobody cuts in: it says "
@@ -58,7 +59,7 @@ def check_compare_mixtures(config: CompareMixturesConfig) -> None:
         raise ConfigError("mixtures, inputs: name at least one of each")
     if not config.dyadic and set(config.mixtures) != {"base"}:
         raise ConfigError("dyadic: mixtures other than base need requests of one speaker; name them with --dyadic")
-    require_packages()
+    load_packages()
 
 
 def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None) -> MixturesOutcome:
@@ -74,6 +75,7 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
     from bystander.tasks.training.mixture_experiment import run_experiment
     from bystander.tasks.training.mixture_tables import format_tables
     from bystander.tasks.training.report_mixtures import describe_mixtures
+    from bystander.tasks.training.spliced_rows import perceive_spliced
     from bystander.tasks.training.two_input_shards import index_rows, perceive_rows
     from bystander.tasks.training.two_input_sound import open_sound_front
 
@@ -88,10 +90,12 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
         if found is not None:
             tell("nothing new: these results were found from just this")
             return MixturesOutcome(folder.uri, found, True)
+        tell_replaced(folder, tell)
         front = open_sound_front(config.model, ModelStore().resolve)
         tell(f"reading {len(trained)} rows to train on and {len(bench)} to be scored")
         rows, bench_rows = perceive_rows(trained, front), perceive_rows(bench, front)
-        findings = run_experiment(config, trained, rows, bench_rows, tell)
+        spliced = perceive_spliced(bench, bench_rows, front, config.seed)
+        findings = run_experiment(config, trained, rows, bench_rows, spliced, tell)
         results = MixtureResults(
             name=name,
             content_digest=content_digest,
@@ -107,7 +111,10 @@ def compare_mixtures(config: CompareMixturesConfig, tell: Tell = lambda _: None)
             confounds=findings.confounds,
             projections=findings.projections,
             separations=findings.separations,
-            notes=_NOTES,
+            swaps=findings.swaps,
+            swap_comparisons=findings.swap_comparisons,
+            spliced=findings.spliced,
+            notes=(*_NOTES, *findings.notes),
             code_version=get_code_version(),
             packages=list_package_versions(PACKAGES),
         )

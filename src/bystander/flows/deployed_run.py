@@ -7,14 +7,12 @@ the outcome lies and whether it is new, or what is wrong.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from prefect import get_run_logger, runtime
 from prefect.client.schemas.objects import State
-from prefect.exceptions import FailedRun
 from prefect.states import Completed, Failed
 
 from bystander.flows.build_runs import BuildOutcome
@@ -24,6 +22,7 @@ from bystander.flows.listeners import listening
 from bystander.flows.log_listener import LogListener
 from bystander.flows.release import ReleaseOutcome, release_build
 from bystander.flows.release_date import find_release_date
+from bystander.flows.run_log import leave_out_told_failures, quiet_user_errors
 from bystander.flows.run_outcome import RunOutcome, announce_release, show_outcome
 from bystander.flows.run_retries import allow_retries, forgo_retries
 from bystander.flows.training_run import TrainingOutcome
@@ -43,8 +42,6 @@ from bystander.storage.publish_hub import check_hub, publish_to_hub
 PLACE_VARIABLE = "BYSTANDER_CONFIG"
 """Environment variable of a worker that names YAML files, parted as on PATH: what holds where it runs, such as the
 addresses of engines. They are laid over the profile, below the files and fields of a run."""
-
-_run_log = logging.getLogger("prefect.flow_runs")
 
 _Run = TypeVar("_Run", bound=DeployedRun)
 
@@ -210,6 +207,7 @@ def _run(kind: type[_Run], given: Any, work: Callable[[_Run], RunOutcome]) -> St
     may be over in a minute is tried again, as often as the parameters say, and so is what nobody foresaw.
     """
     log = get_run_logger()
+    quiet_user_errors()
     try:
         settings = parse_run(kind, given)
         allow_retries(settings.retries, settings.retry_after_s)
@@ -218,20 +216,12 @@ def _run(kind: type[_Run], given: Any, work: Callable[[_Run], RunOutcome]) -> St
     except BystanderError as exc:
         if not exc.retryable:
             forgo_retries()
-        _run_log.addFilter(_is_news)
+        leave_out_told_failures()
         return Failed(message=str(exc))
     for line in outcome.summary:
         log.info(line)
     show_outcome(outcome)
     return Completed(message=outcome.sentence)
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Tell whether a line of a run's log says more than the message of the failed state that was returned.
-
-    Prefect's process ends by raising such a state, and logs the traceback of that.
-    """
-    return not (record.exc_info and isinstance(record.exc_info[1], FailedRun))
 
 
 def _list_site_files() -> list[str]:

@@ -12,6 +12,7 @@ from bystander.flows.flow_runs import run_with_repairs
 from bystander.flows.listeners import BuildListener, current_listener
 from bystander.flows.partition_stream import Journey
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.replaced_outcome import tell_replaced
 from bystander.flows.stage_workers import stage_workers
 from bystander.schemas.evaluation_settings import EvaluationSettings
 from bystander.storage.build_lock import lock_build
@@ -66,7 +67,10 @@ def find_published(
     """Record which stored parts an evaluation is made of, and return its scores if it lies published from the same."""
     results = (result for part in journeys for journey in part for result in journey.results)
     record_part_use(store, EVALUATIONS, config.evaluation_name, results)
-    scores = find_scores(store.child(EVALUATIONS, config.evaluation_name), content_digest, kind)
+    folder = store.child(EVALUATIONS, config.evaluation_name)
+    scores = find_scores(folder, content_digest, kind)
     if scores is not None:
         listener.on_phase("nothing new: the published evaluation is made of just this")
+    else:
+        tell_replaced(folder, listener.on_phase)
     return scores

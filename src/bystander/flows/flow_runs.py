@@ -16,6 +16,7 @@ from bystander.flows.prefect_housekeeping import (
     start_temporary_server,
     stop_orphaned_servers,
 )
+from bystander.flows.run_log import quiet_user_errors
 from bystander.schemas.errors import CorruptPartError
 from bystander.storage.filesystem import Store
 from bystander.storage.stage_results import discard_result_of_part
@@ -29,6 +30,7 @@ _MAX_REPAIRS = 5
 
 def run_flow(flow: Flow[[Config], Outcome], config: Config, workers: int, tag: str) -> Outcome:
     """Run a flow in this process, on so many threads, and clear up what killed runs left behind."""
+    quiet_user_errors()
     mark = mark_this_process()
     stop_orphaned_servers()
     start_temporary_server()

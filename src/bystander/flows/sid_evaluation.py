@@ -31,6 +31,7 @@ from bystander.storage.part_use import BASES_FOLDER
 from bystander.storage.parts import Partition, read_partition_columns, write_part_by_content
 from bystander.storage.sid_bench import CaseNames, SidBench, read_sid_bench
 from bystander.storage.sid_jsonl import Predictions, read_predictions
+from bystander.tasks.engines.trained_rules import remark_other_k
 from bystander.tasks.environment import StageEnvironment, open_environment
 from bystander.tasks.metrics.input_checks import list_ids
 from bystander.tasks.publish_sid_evaluation import PACKAGES, publish_sid_evaluation
@@ -60,6 +61,7 @@ class SidEvaluation:
         self.store = store
         self.listener = listener
         self._models: dict[str, ModelFileInfo] = {}
+        self._remarks: list[str] = []
 
     def run(self) -> EvaluationOutcome[SidScores]:
         """Have detectors hear the bench and read predictions, then make figures of the stops and publish."""
@@ -89,6 +91,7 @@ class SidEvaluation:
         cases = scores.bench.cases
         groups = ", ".join(f"{n} {name}" for name, n in cases.items() if name != AVERAGE)
         yield f"{location}: {cases[AVERAGE]} clips ({groups}), {len(scores.systems)} systems."
+        yield from self._remarks
 
     def _read_predictions(self, name: str, bench: SidBench) -> _System:
         """Return what a file says of the bench's cases.
@@ -127,6 +130,9 @@ class SidEvaluation:
         engines = SidEvaluationEngines(detector=config.detectors[name])
         environment = open_environment(StageJob.of_detector(config.store, engines, config.stages))
         detector = environment.engine("detector")
+        if remark := remark_other_k(config.detectors[name]):
+            self._remarks.append(f"{name} {remark}.")
+            self.listener.on_phase(f"{name} {remark}")
         self.listener.on_phase(f"{name} hears {len(bench.cases)} clips")
         self.listener.on_stream([DETECT], len(bench.cases))
         limits = current_workers().limit_roles({"detector": config.workers})

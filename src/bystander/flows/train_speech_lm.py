@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from pathlib import Path
 
 from bystander.flows.training_run import TrainingDesk, TrainingOutcome, run_training
 from bystander.schemas.train_tpi_config import SpeechLmConfig, TrainTpiConfig
 from bystander.schemas.trained_speech_lm import WEIGHTS_FOLDER
-from bystander.schemas.training_data import LeftOutRow
-from bystander.schemas.training_report import ReportSections
 from bystander.storage.filesystem import open_store
 from bystander.storage.training_manifest import BaseModelInfo, locate_work_folder
 from bystander.tasks.engines.speech_lm_model import pin_model
 from bystander.tasks.training.contract import FitJob
 from bystander.tasks.training.open_rows import open_tpi_rows
+from bystander.tasks.training.publish_training import LEFT_OUT_FILE
 from bystander.tasks.training.speech_lm import (
     COLUMNS,
     SECONDS_A_CHARACTER,
@@ -25,9 +24,6 @@ from bystander.tasks.training.speech_lm import (
 )
 from bystander.tasks.training.speech_lm_batches import SpeechLmCollate
 from bystander.tasks.training.trained import Trained, TrainingInputs
-
-LEFT_OUT_FILE = "left_out.jsonl"
-"""Of a run: the rows that were found unusable when they were read, a JSON object a line."""
 
 
 def train_speech_lm(config: TrainTpiConfig, settings: SpeechLmConfig) -> TrainingOutcome:
@@ -50,7 +46,10 @@ def train_speech_lm(config: TrainTpiConfig, settings: SpeechLmConfig) -> Trainin
         left_out_file=noted,
     )
     base = BaseModelInfo(
-        name=source.name, revision=source.hub_revision or settings.revision, digest=source.digest or None
+        name=source.name,
+        revision=source.hub_revision or settings.revision,
+        digest=source.digest or None,
+        is_local=Path(source.source).is_dir(),
     )
 
     def train(desk: TrainingDesk) -> Trained:
@@ -59,26 +58,11 @@ def train_speech_lm(config: TrainTpiConfig, settings: SpeechLmConfig) -> Trainin
         phase = desk.fit(job)
         save_speech_lm(model, settings, source, desk.output / WEIGHTS_FOLDER)
         unusable = rows.train.left_out  # with those of the held-out slice: both note them in one file
-        if unusable:
-            lines = [row.model_dump_json() for row in unusable]
-            (desk.output / LEFT_OUT_FILE).write_text("\n".join(lines) + "\n", "utf-8")
         trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-        figures = {"trained_weights": trained, "rows_left_out": dict(_count_reasons(unusable))}
-        sections = ReportSections(left_out=dict(_count_reasons(unusable)))
-        return Trained(desk.output, (phase,), figures, _tell_left_out(unusable), _tell_usage(settings), sections)
+        figures = {"trained_weights": trained}
+        return Trained(desk.output, (phase,), figures, usage=_tell_usage(settings), left_out=unusable)
 
-    return run_training(config, "tpi", settings.architecture, TrainingInputs(rows.record, base), train)
-
-
-def _count_reasons(rows: tuple[LeftOutRow, ...]) -> list[tuple[str, int]]:
-    return sorted(Counter(row.reason for row in rows).items())
-
-
-def _tell_left_out(rows: tuple[LeftOutRow, ...]) -> tuple[str, ...]:
-    if not rows:
-        return ()
-    reasons = ", ".join(f"{count} {reason}" for reason, count in _count_reasons(rows))
-    return (f"Left out when they were read, others in their place: {reasons}; see {LEFT_OUT_FILE}.",)
+    return run_training(config, "tpi", settings.architecture, TrainingInputs(rows.record, base, rows.left_out), train)
 
 
 def _tell_usage(settings: SpeechLmConfig) -> str:

@@ -49,4 +49,4 @@ def train_two_input(config: TrainTpiConfig, settings: TwoInputConfig) -> Trainin
         figures = {"parameters": sum(weight.numel() for weight in job.model.parameters())}
         return Trained(desk.output, (phase,), figures, (_NOTE,), _USAGE)
 
-    return run_training(config, "tpi", settings.architecture, TrainingInputs(record), make)
+    return run_training(config, "tpi", settings.architecture, TrainingInputs(record, left_out=index.left_out), make)

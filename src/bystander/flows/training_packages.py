@@ -1,11 +1,10 @@
-"""Whether the packages are installed that training needs, seen before anything is read."""
+"""Whether the packages are there that training needs: installed, before anything is read, and fit to be loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.util import find_spec
 
-from bystander.schemas.errors import EngineSetupError
+from bystander.tasks.engines import package_check
 
 PACKAGES = ("torch", "transformers", "accelerate")
 
@@ -16,5 +15,13 @@ def require_packages(names: Iterable[str] = PACKAGES) -> None:
     Raises:
         EngineSetupError: one is missing; the message says how to install it.
     """
-    if missing := [name for name in names if find_spec(name) is None]:
-        raise EngineSetupError(f"training needs {', '.join(missing)}; run: pip install 'bystander[train]'")
+    package_check.require_packages(names, "training", "train")
+
+
+def load_packages(names: Iterable[str] = PACKAGES) -> None:
+    """Load the packages that training needs, which takes seconds: so it comes after all other checks.
+
+    Raises:
+        EngineSetupError: one is missing, or broken; the message has the cause.
+    """
+    package_check.load_packages(names, "training", "train")

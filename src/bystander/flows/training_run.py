@@ -10,12 +10,13 @@ from pathlib import Path
 
 from bystander.flows.listeners import current_listener
 from bystander.flows.prefect_listener import PrefectListener
+from bystander.flows.replaced_outcome import tell_replaced
 from bystander.flows.training_progress import TrainingProgress
 from bystander.schemas.errors import StorageError
 from bystander.schemas.training_config import TRAINED, TrainingConfig
 from bystander.storage.build_lock import lock_build
 from bystander.storage.filesystem import open_store
-from bystander.storage.training_card import tell_change
+from bystander.storage.training_card import tell_change, tell_counts
 from bystander.storage.training_manifest import (
     TrainingKind,
     TrainingManifest,
@@ -25,7 +26,7 @@ from bystander.storage.training_manifest import (
     open_training,
 )
 from bystander.tasks.training.contract import FitJob
-from bystander.tasks.training.publish_training import publish_training
+from bystander.tasks.training.publish_training import LEFT_OUT_FILE, publish_training
 from bystander.tasks.training.trained import Trained, TrainedPhase, TrainingInputs
 
 
@@ -98,6 +99,7 @@ def run_training(
         manifest = find_training(store, name, digest)
         is_new = manifest is None
         if manifest is None:
+            tell_replaced(folder, listener.on_phase)
             with _open_desk(locate_work_folder(store, name), listener) as desk:
                 run = train(desk)
                 listener.on_phase("publishing")
@@ -125,7 +127,12 @@ def summarise_training(manifest: TrainingManifest, location: str) -> tuple[str, 
         if phase.resumed_from:
             steps = ", ".join(map(str, phase.resumed_from))
             lines.append(f"{phase.phase} was stopped, and taken up again at step {steps}.")
-    lines += [f"{name}: {value}" for name, value in manifest.figures.items() if isinstance(value, int | float | str)]
+    if manifest.data.left_out:
+        lines.append(f"Rows left out: {tell_counts(manifest.data.left_out)}; see {LEFT_OUT_FILE}.")
+    told = {name: value for name, value in manifest.figures.items() if isinstance(value, int | float | str)}
+    lines += [
+        f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}" for name, value in told.items()
+    ]
     return (*lines, *manifest.notes)
 
 

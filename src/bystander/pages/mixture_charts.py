@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, floor
 
 from markupsafe import Markup
 
@@ -60,6 +61,7 @@ class MixtureSection:
     pictures: list[Markup]
     separations: list[tuple[str, list[tuple[str, EmbeddingSeparation]]]]
     curves: list[Markup]
+    reliance: list[Markup]
     inputs: Mapping[TwoInputs, str]
     parts: Mapping[str, str]
 
@@ -77,6 +79,7 @@ def draw_mixtures(results: MixtureResults) -> MixtureSection:
         pictures=[draw_projection(projection, with_legend=False) for projection in results.projections],
         separations=_group_separations(results.separations),
         curves=_draw_curves(results),
+        reliance=_draw_reliance(results, there),
         inputs=INPUTS,
         parts=PARTS,
     )
@@ -129,6 +132,32 @@ def _draw_metric(
         if any(one.mixture == mixture for one in results.summaries)
     ]
     return draw_intervals(title, PlotScale(0, 1, higher_is_better), rows)
+
+
+def _draw_reliance(results: MixtureResults, there: Sequence[TwoInputs]) -> list[Markup]:
+    """Return charts of both effects of swapped inputs, on one scale, where they were measured."""
+    found = [one for one in results.swaps if one.contrast == "hard_negative"]
+    if not found:
+        return []
+    charts = []
+    effects = [getattr(one, name).over_seeds for one in found for name in ("words_effect", "sound_effect")]
+    ends = [end for one in effects for end in (one.low, one.high, one.mean) if end is not None]
+    scale = PlotScale(float(min(0, floor(min(ends)))), float(max(1, ceil(max(ends)))), None)
+    for title, name in (("Effect of words, log-odds", "words_effect"), ("Effect of sound, log-odds", "sound_effect")):
+        rows = [
+            PlotRow(
+                mixture,
+                [
+                    PlotDot(INPUTS[one.inputs], there.index(one.inputs), _without_count(getattr(one, name)), [])
+                    for one in found
+                    if one.mixture == mixture
+                ],
+            )
+            for mixture in MIXTURES
+            if any(one.mixture == mixture for one in found)
+        ]
+        charts.append(draw_intervals(title, scale, rows))
+    return charts
 
 
 def _without_count(figure: SeedEstimate) -> Estimate:

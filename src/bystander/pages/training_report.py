@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +30,7 @@ class _Phase:
 
 def render_training_report(data: TrainingReport) -> str:
     """Return the page. It loads nothing from anywhere; the same data give the same page."""
-    left_out = Counter(data.data.left_out if data.data else {})
-    left_out.update(data.left_out)
+    left_out = data.data.left_out if data.data else {}
     crops: CropSection | None = draw_crops(data.crops) if data.crops else None
     benches: list[BenchSection] = draw_benches(data.benches)
     mixtures: MixtureSection | None = draw_mixtures(data.mixtures) if data.mixtures else None

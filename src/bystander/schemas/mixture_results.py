@@ -23,6 +23,10 @@ for one, and the share whose class is right too; of requests by one speaker, whi
 interruption by their words, the share taken for one."""
 
 
+SwapContrast = Literal["hard_negative", "dyadic"]
+"""Whose sound stands for one speaker's where inputs are swapped."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -120,17 +124,79 @@ class MixtureComparison(_Section):
     n: int
 
 
-class ConfoundScore(_Section):
-    """A logistic regression on a few numbers that have nothing to do with who speaks, trained on the same mixture.
+class SwapSummary(_Section):
+    """What all seeds of a mixture lean on, by swapped inputs (interchange interventions).
 
-    Where it does as well as the model, the model's figure may come from it.
+    Each row's words are read as they are and as the request alone, under sounds of one speaker and of two. A model
+    that only reads has a sound effect of 0, one that only hears a words effect of 0.
     """
 
-    name: Literal["duration", "level"]
+    mixture: MixtureName
+    inputs: TwoInputs
+    contrast: SwapContrast
+    swaps: int = Field(ge=1)
+    words_effect: SeedEstimate
+    """Change of the log-odds of an interruption from the request alone to all words, mean over both sounds."""
+    sound_effect: SeedEstimate
+    """Change from one speaker's sound to two speakers', mean over both texts."""
+    words_share: Estimate
+    """Size of the words effect over the sum of both sizes, by seed, in [0, 1]; does not hang on the logits' scale."""
+    caused_by_words: SeedEstimate
+    """Of one speaker's sound: share taken with all words less share taken with the request alone, in [-1, 1]. The
+    false interruptions of a shortcut by words."""
+    caused_by_sound: SeedEstimate
+    """With all words: share taken with two speakers' sound less share with one speaker's."""
+    taken: tuple[tuple[float, float], tuple[float, float]]
+    """Shares taken for an interruption: first the request alone, then all words; in each one speaker's sound, then two
+    speakers'."""
+
+
+SwapMeasure = Literal["words_effect", "sound_effect", "words_share"]
+
+
+class SwapComparison(_Section):
+    """Two mixtures, same inputs: Student's paired t-test on the seeds' means; p null where it is undefined."""
+
+    first: MixtureName
+    second: MixtureName
+    inputs: TwoInputs
+    contrast: SwapContrast
+    measure: SwapMeasure
+    difference: float
+    """Mean of `first` minus that of `second`."""
+    statistic: float | None
+    p: float | None
+    n: int
+
+
+class SplicedSummary(_Section):
+    """The seam control: clips joined from two pieces of one voice and of two, with the same seam and the same words."""
+
+    mixture: MixtureName
+    inputs: TwoInputs
+    pairs: int = Field(ge=1)
+    one_voice: SeedEstimate
+    """Share of the clips of one voice that are taken for an interruption: what any seam does."""
+    two_voices: SeedEstimate
+    ranked: SeedEstimate
+    """Share of the pairs in which the clip of two voices scores higher, ties half: 0.5 is chance."""
+
+
+class ConfoundScore(_Section):
+    """A logistic regression on a few numbers that have nothing to do with who speaks, trained on the same mixture; or,
+    as `words`, on which words there are.
+
+    Where it does as well as the model, the model's figure may come from it. The one of words says whether words can
+    mislead: in them is a shortcut where it takes one speaker's rows for interruptions, and their requests alone not.
+    """
+
+    name: Literal["duration", "level", "words"]
     mixture: MixtureName
     false_interruption: float
     recognised: float
     twin_auc: float | None
+    request_interruption: float | None = None
+    """Share taken of the bench's requests alone, which are no interruption; null where words have no say."""
     detail: str
 
 
@@ -178,6 +244,9 @@ class MixtureResults(_Section):
     """A picture a mixture (`system` is its name), of the first seed's model with both inputs: rows of the bench, and
     dyadic rows that no model was trained on."""
     separations: tuple[EmbeddingSeparation, ...] = ()
+    swaps: tuple[SwapSummary, ...] = ()
+    swap_comparisons: tuple[SwapComparison, ...] = ()
+    spliced: tuple[SplicedSummary, ...] = ()
     notes: tuple[str, ...] = ()
     code_version: str
     packages: dict[str, str] = Field(default_factory=dict)

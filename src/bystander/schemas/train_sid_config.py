@@ -52,6 +52,9 @@ class Augmentation(Params):
     noise_snr_db: tuple[float, float] = (8.0, 50.0)
     """Level of speech above steady noise, white to brown, that each clip gets."""
     gain_db: tuple[float, float] = (-18.0, 4.0)
+    versions: int | None = Field(None, ge=1, le=1000)
+    """Of each clip, drawn once; an epoch has one of them, the first of which is the clip as it is. Null: each epoch has
+    a new one, for which features are computed anew."""
 
     @model_validator(mode="after")
     def _ranges_ascend(self) -> Augmentation:
@@ -65,18 +68,26 @@ class Augmentation(Params):
 
 
 class RecurrentConfig(Params):
-    """A small causal network over log-mel frames that runs without torch: for a laptop."""
+    """A small causal network over log-mel frames or a recogniser's encoding, without torch: for a laptop."""
 
     architecture: Literal["recurrent"] = "recurrent"
+    features: Literal["log_mel", "recogniser"] = "log_mel"
+    """What it hears: log-mel frames, or what the encoder of a recogniser makes of the last 1.28 s every 80 ms, which
+    tells words apart better and voices less, at about 13 ms of a core a step."""
+    recogniser: str = Field("whisper-base-ct2", min_length=1)
+    """Of `features: recogniser`: a Whisper model of CTranslate2, of the store or a folder."""
     mel_bands: int = Field(40, ge=8, le=128)
     context_steps: int = Field(1, ge=0, le=25)
-    """Steps of 40 ms before its own that the convolution sees at once."""
+    """Steps before its own that the convolution sees at once."""
     hidden: int = Field(64, ge=4, le=1024)
     layers: int = Field(1, ge=1, le=4)
     """Of gated recurrent units."""
     dropout: float = Field(0.2, ge=0, lt=1)
     augmentation: Augmentation | None = Augmentation()
     """Null trains on the clips as they are."""
+    varied_thresholds: int = Field(2, ge=0, le=100)
+    """Varied versions of each held-out clip on which the threshold is chosen too, all of them counting as much as the
+    clips as they are: a threshold for clean sound alone is too low for rooms and lines. Without augmentation, none."""
 
 
 class RecurrentFolder(Params):
@@ -85,7 +96,13 @@ class RecurrentFolder(Params):
     architecture: Literal["recurrent"] = "recurrent"
     version: Literal[1] = 1
     """Of its features and its graph."""
+    features: Literal["log_mel", "recogniser"] = "log_mel"
+    recogniser: str | None = None
+    """The model whose encoding it hears, as it was named in training."""
+    recogniser_revision: str | None = None
+    """Of that model: another's encoding means nothing to this network."""
     mel_bands: int = Field(ge=1)
+    """Numbers of a frame: of `features: recogniser`, the width of the encoding."""
     context_steps: int = Field(ge=0)
     hidden: int = Field(ge=1)
     layers: int = Field(ge=1)

@@ -62,4 +62,5 @@ class DataRecord(_Section):
     """Digest of the sorted ids of the rows to train on."""
     held_out_digest: str
     left_out: dict[str, int] = Field(default_factory=dict)
-    """Rows that the index left out, by reason; what cannot be decoded shows when it is read."""
+    """Rows that were not trained on, by reason. In the manifest of a finished run, also those that were found unusable
+    when they were read; before it begins, those that the index left out."""

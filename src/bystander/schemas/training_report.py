@@ -133,8 +133,6 @@ class DetectorBench:
 class ReportSections:
     """What a trainer measured beyond its curves, for the page of its run."""
 
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    """Rows that were left out while they were read, by reason, besides those that the record of the data names."""
     crops: CropFigures | None = None
     threshold: ThresholdChoice | None = None
     benches: Sequence[DetectorBench] = ()
@@ -154,8 +152,6 @@ class TrainingReport:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The configuration as JSON, nested."""
     data: DataRecord | None = None
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    """Rows that were left out while they were read, by reason, besides those that the record of the data names."""
     phases: Sequence[PhaseCurves] = ()
     figures: Sequence[tuple[str, str]] = ()
     """Name and value of what was measured of the trained model."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
+from typing import Literal, Self
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bystander.schemas.dyadic import DYADIC_LABEL
 from bystander.schemas.errors import BuildError
@@ -40,6 +40,25 @@ class DyadicCounts(BaseModel):
     """Sum of the clips' durations, rounded to milliseconds."""
 
 
+class DyadicRequests(BaseModel):
+    """What became of the requests of the TPI build: each is used once, or passed over for one reason."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    there: int = Field(ge=0)
+    """Different requests of the TPI build."""
+    used: int = Field(ge=0)
+    """Those with a row in this build."""
+    passed_over: dict[str, int] = Field(default_factory=dict)
+    """The others, by reason."""
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        if self.used + sum(self.passed_over.values()) != self.there:
+            raise ValueError(f"{self.used} used and {sum(self.passed_over.values())} passed over are not {self.there}")
+        return self
+
+
 class DyadicManifest(ManifestBase):
     """Everything about a dyadic build."""
 
@@ -55,6 +74,8 @@ class DyadicManifest(ManifestBase):
     """That of the TPI build."""
     asked: int | None = None
     """Rows that were asked for; null for all that there could be."""
+    requests: DyadicRequests | None = None
+    """Null in builds of before this was counted."""
     counts: DyadicCounts
 
     @property

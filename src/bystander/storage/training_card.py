@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -33,7 +34,7 @@ def render_training_card(manifest: TrainingManifest, usage: str = "") -> str:
             ((name, p.rows, f"{p.proportion:g}", p.an_epoch, p.held_out) for name, p in data.parts.items()),
         ),
         held_out=_describe_held_out(manifest),
-        left_out=", ".join(f"{count} {reason}" for reason, count in data.left_out.items()),
+        left_out=tell_counts(data.left_out),
         phase_table=render_table(
             ("Phase", "Examples", "Steps", "Batch", "Learning rate", "Loss", "Held-out loss", "Lowest"),
             (
@@ -60,16 +61,24 @@ def tell_change(first: float | None, last: float | None) -> str:
     return "" if first is None or last is None else f"{first:.4f} to {last:.4f}"
 
 
+def tell_counts(counts: Mapping[str, int]) -> str:
+    """Return counts of rows by reason, as `12 too_long, 2 unreadable_audio`."""
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items())
+
+
 def _describe_head(manifest: TrainingManifest) -> dict[str, Any]:
     names = {info.file for info in manifest.files}
     head: dict[str, Any] = {}
-    if manifest.base_model is not None and "adapter_config.json" in names:
-        head = {"base_model": manifest.base_model.name, "base_model_relation": "adapter", "library_name": "peft"}
-    elif manifest.base_model is not None:
-        library = "transformers" if "config.json" in names else "bystander"
-        head = {"base_model": manifest.base_model.name, "base_model_relation": "finetune", "library_name": library}
+    base = manifest.base_model
+    if base is not None and not base.is_local:  # the hub knows no folder of this machine
+        relation = "adapter" if "adapter_config.json" in names else "finetune"
+        head = {"base_model": base.name, "base_model_relation": relation}
+    if base is None:
+        head["library_name"] = "bystander"
+    elif "adapter_config.json" in names:
+        head["library_name"] = "peft"
     else:
-        head = {"library_name": "bystander"}
+        head["library_name"] = "transformers" if "config.json" in names else "bystander"
     on_hub = [s.address.removeprefix(_HUB) for s in manifest.data.sources if s.address.startswith(_HUB)]
     datasets = sorted({"/".join(address.split("@")[0].split("/")[:2]) for address in on_hub})
     if datasets:
@@ -82,4 +91,5 @@ def _describe_held_out(manifest: TrainingManifest) -> str:
     held_out = sum(part.held_out for part in manifest.data.parts.values())
     if not held_out:
         return "No rows were held out."
-    return f"{held_out} rows were held out; all rows of a query are on one side."
+    whole = "a recording, and as far as they can be told all of a voice," if manifest.kind == "sid" else "a query"
+    return f"{held_out} rows were held out; all rows of {whole} are on one side."

@@ -60,6 +60,8 @@ class BaseModelInfo(_Section):
     name: str
     revision: str | None = None
     digest: str | None = None
+    is_local: bool = False
+    """Whether it was a folder of the machine that trained, and no name on the hub."""
 
 
 class PhaseRecord(_Section):
@@ -111,7 +113,7 @@ def digest_training(
     kind: TrainingKind, config: TrainingConfig, data: DataRecord, base_model: BaseModelInfo | None
 ) -> str:
     """Return the `content_digest` of a run that is to be made."""
-    base = base_model.model_dump(mode="json") if base_model is not None else None
+    base = base_model.model_dump(mode="json", exclude={"is_local"}) if base_model is not None else None
     return digest_json([TRAINING_VERSION, kind, config.content_digest(), data.model_dump(mode="json"), base])
 
 

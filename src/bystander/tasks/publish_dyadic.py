@@ -22,7 +22,7 @@ from bystander.storage.build_manifest import (
 )
 from bystander.storage.dataset_card import choose_licence
 from bystander.storage.dyadic_card import write_dyadic_card
-from bystander.storage.dyadic_manifest import DYADIC_KIND, DyadicManifest, DyadicRowCounter
+from bystander.storage.dyadic_manifest import DYADIC_KIND, DyadicManifest, DyadicRequests, DyadicRowCounter
 from bystander.storage.file_stamps import stamp_files
 from bystander.storage.filesystem import Store
 from bystander.storage.published import find_published_build
@@ -53,6 +53,7 @@ class DyadicRows:
 
     splits: Mapping[str, Iterator[pa.Table]]
     set_aside: Sequence[SetAside]
+    requests: DyadicRequests
 
 
 def digest_dyadic_content(
@@ -121,6 +122,7 @@ def publish_dyadic(
         voices_disjoint_by=source.manifest.voices_disjoint_by,
         licence=choose_licence(source.manifest)[0],
         asked=config.rows,
+        requests=rows.requests,
         engines={role: EngineInfo(**identity) for role, identity in engines.items()},
         models=environment.list_model_files(),
         sampling_rate=sampling_rate,

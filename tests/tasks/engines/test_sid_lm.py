@@ -269,7 +269,8 @@ def test_mistakes_are_named(models: Path, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "d" / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(EngineSetupError, match="the detector cannot be loaded"):
         SidLmDetector(SidLmDetectorConfig(model=str(tmp_path / "d")), Path).open_stream().measure(make_clips()[3])
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else name)
-    with pytest.raises(EngineSetupError, match=r"sid_lm: torch missing; run: pip install 'bystander\[train\]'"):
+    there = "bystander.tasks.engines.package_check.find_spec"
+    monkeypatch.setattr(there, lambda name: None if name == "torch" else name)
+    with pytest.raises(EngineSetupError, match=r"sid_lm needs torch; run: pip install 'bystander\[train\]'"):
         SidLmDetector(SidLmDetectorConfig(model=str(tmp_path / "d")), Path)
     assert sid_lm_folder.find_model_folder(tmp_path) == tmp_path

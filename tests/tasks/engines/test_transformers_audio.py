@@ -141,5 +141,5 @@ def test_a_closed_model_cannot_be_called(folder):
 
 def test_missing_packages_name_the_extra(monkeypatch):
     monkeypatch.setattr(transformers_audio, "_PACKAGES", ("no_such_package",))
-    with pytest.raises(EngineSetupError, match=r"no_such_package missing; pip install 'bystander\[transformers\]'"):
+    with pytest.raises(EngineSetupError, match=r"needs no_such_package; run: pip install 'bystander\[transformers\]'"):
         open_model("some/model")

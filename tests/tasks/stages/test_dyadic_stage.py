@@ -15,7 +15,13 @@ from bystander.schemas.dyadic_config import BuildDyadic
 from bystander.schemas.packs import PackClass
 from bystander.schemas.tpi import VOICED
 from bystander.tasks.stages.build_dyadic import STAGE
-from bystander.tasks.stages.plan_dyadic import Candidate, list_quiet_classes, plan_dyadic, take_wave
+from bystander.tasks.stages.plan_dyadic import (
+    Candidate,
+    explain_passed_over,
+    list_quiet_classes,
+    plan_dyadic,
+    take_wave,
+)
 from bystander.tasks.stages.synthesise_speech import plan_tracks
 from four_class_pack import write_four_class_pack
 from scripted_engines import make_context
@@ -53,6 +59,29 @@ def test_classes_are_told_by_what_they_do_and_not_by_their_names(tmp_path: Path)
         make_class("deaf", mentions=False, takes_up=None),
     ]
     assert list_quiet_classes(classes) == {"polite", "deaf"}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from([1, 2]), st.sampled_from(["ignorable", "actionable"]))),
+    st.integers(0, 12),
+    st.integers(0, 12),
+    st.data(),
+)
+def test_each_request_is_used_or_passed_over_for_one_reason(
+    drawn: list[tuple[int, int, str]], spoken: int, asked: int, data: st.DataObject
+) -> None:
+    classes = load_pack("reference").classes
+    rows = make_plan_rows(*((f"r{at}", f"q{query}", *rest) for at, (query, *rest) in enumerate(drawn)))
+    candidates = plan_dyadic(rows, classes, 1) if drawn else []
+    tried = {one.row_id for one in candidates[:spoken]}
+    finished = {one.query_id for one in candidates if one.row_id in tried and data.draw(st.booleans())}
+    used = set(sorted(finished)[:asked])
+    found = explain_passed_over(rows, classes, tried, finished, used) if drawn else {}
+    assert sum(found.values()) + len(used) == len({query for query, *_ in drawn})
+    by_query = {query: {(speakers, label) for q, speakers, label in drawn if q == query} for query, *_ in drawn}
+    assert found.get("one_speaker_only", 0) == sum(all(one[0] == 1 for one in seen) for seen in by_query.values())
+    refused = {one.query_id for one in candidates if one.row_id in tried} - finished
+    assert found.get("speech_refused", 0) == len(refused)
 
 
 def test_only_pairs_of_quiet_classes_are_planned() -> None:

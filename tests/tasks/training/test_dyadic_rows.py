@@ -74,6 +74,25 @@ def test_files_folders_patterns_and_stores_give_the_same_rows(tmp_path: Path, ob
     assert len(index(f"{remote.uri}/b.parquet")) == 3
 
 
+def test_a_file_under_two_addresses_is_taken_once(tmp_path: Path) -> None:
+    rows = [make_va_row(number) for number in range(6)]
+    first = write_va(tmp_path / "va" / "a.parquet", rows)
+    copy = tmp_path / "elsewhere" / "renamed.parquet"
+    copy.parent.mkdir()
+    copy.write_bytes(first.read_bytes())
+    louder = [{**row, "question_audio": {**row["question_audio"], "path": "b"}} for row in rows]
+    other = write_va(tmp_path / "va" / "b.parquet", louder)  # the same words, but not the same file
+    sources = [DyadicSource(path=str(path)) for path in (tmp_path / "va", copy, other)]
+    found = index_dyadic(sources, index_tpi_builds([]))
+    assert len(found) == 12
+    assert [source.rows for source in found.sources] == [12, 6, 6]
+    assert {(row.reason, row.detail) for row in found.left_out} == {
+        ("duplicate", f"also in {first}"),
+        ("duplicate", f"also in {other}"),
+    }
+    assert sorted(row.row for row in found.left_out if row.file == str(copy)) == list(range(6))
+
+
 def test_columns_may_have_other_names_and_plain_bytes(tmp_path: Path) -> None:
     heard = [make_tone(0.3, 8000, "FLAC", hertz) for hertz in range(200, 230)]
     table = pa.table({"heard": heard, "said": ["Hello there"] * 30, "told": ["Good day"] * 30})

@@ -122,6 +122,23 @@ def test_the_history_tells_losses_rates_and_held_out_losses(whole: Any) -> None:
     assert (history[23].held_out_loss or 9) < 0.85 * (history[0].held_out_loss or 0)
 
 
+@pytest.mark.parametrize(
+    ("steps", "share", "rates"),
+    [(1, 0.1, [1e-2]), (1, 0.0, [1e-2]), (2, 0.9, [0.0, 1e-2]), (4, 0.5, [0.0, 0.5e-2, 1e-2, 0.5e-2])],
+)
+def test_a_short_run_reaches_its_learning_rate(steps: int, share: float, rates: list[float], tmp_path: Path) -> None:
+    pace = Optimisation(
+        max_steps=steps, learning_rate=1e-2, batch_size=4, micro_batch_size=2, warmup_share=share, schedule="linear"
+    )
+    job = make_job(tmp_path, optimisation=pace)
+    before = job.model.head.weight.detach().clone()
+    history = fit(job).history
+    assert [record.learning_rate for record in history if record.loss is not None] == pytest.approx(rates)
+    if steps == 1:  # AdamW's first step moves each weight by the rate, whatever its gradient
+        moved = (job.model.head.weight.detach() - before).abs()
+        assert moved.median().item() == pytest.approx(1e-2, rel=1e-3)
+
+
 def test_the_held_out_loss_is_the_mean_over_all_examples(whole: Any, tmp_path: Path) -> None:
     job = make_job(tmp_path)
     vectors = collate_tiny(TinySource(7, base=1000).read(range(7), 0))

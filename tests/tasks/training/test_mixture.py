@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.train_tpi_config import DyadicSource, TrainTpiConfig
 from bystander.schemas.training_config import HeldOutSlice
+from bystander.schemas.training_data import PartRecord
 from bystander.storage.filesystem import open_store
 from bystander.storage.pinned_builds import pin_training
 from bystander.storage.releases import move_latest
-from bystander.tasks.training.mixture import split_held_out
+from bystander.tasks.training.mixture import split_held_out, tell_data
 from bystander.tasks.training.open_rows import TrainingRows, open_sid_rows, open_tpi_rows
 from bystander.tasks.training.row_draws import draw_rows
 from sid_rows import make_sid_rows, write_sid_train
@@ -123,6 +124,34 @@ def test_proportions_say_how_often_rows_come(folder: Path) -> None:
     other = open_mixture(folder, proportions={"two_speaker": 2.0, "hard_negative": 0.5}, share=0.0, seed=8)
     assert {name for name in other.train.list_ids(0) if name.startswith("hn")} != halves[0]
     assert not [part for *_, part in list_rows(open_mixture(folder, proportions={"dyadic": 0}))[0] if part == "dyadic"]
+
+
+def test_a_part_that_is_not_trained_on_is_not_held_out_and_small_slices_are_told(folder: Path) -> None:
+    rows = open_mixture(folder, proportions={"dyadic": 0})
+    held = list_rows(rows)[1]
+    assert {part for *_, part in held} == {"two_speaker", "hard_negative"}
+    parts = rows.record.parts
+    assert (parts["dyadic"].held_out, parts["dyadic"].an_epoch) == (0, 0)
+    assert parts["two_speaker"].held_out == sum(part == "two_speaker" for *_, part in held)
+    told = tell_data(rows.record)
+    assert [line for line in told if "dyadic" in line] == []
+    few = parts["hard_negative"].held_out
+    assert 0 < few < 8
+    assert f"Held out are {few} of 12 hard-negative rows: the held-out loss says little of them" in " ".join(told)
+    assert tell_data(open_mixture(folder, share=0.0).record) == ()
+    empty = rows.record.model_copy(
+        update={
+            "parts": {
+                "two_speaker": PartRecord(rows=80, held_out=8, an_epoch=80),
+                "dyadic": PartRecord(rows=9, held_out=0, an_epoch=9),
+            },
+            "left_out": {"duplicate": 3},
+        }
+    )
+    assert tell_data(empty) == (
+        "Held out are 0 of 9 dyadic rows: the held-out loss says nothing of them; raise held_out.share or build more.",
+        "3 rows were there twice, and taken once.",
+    )
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bystander.schemas.detector_configs import RecurrentDetectorConfig
+from bystander.schemas.detector_configs import RecurrentDetectorConfig, parse_detectors
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.identity import make_rng
 from bystander.schemas.train_sid_config import Augmentation, CropSettings, RecurrentConfig, TrainSidConfig
+from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.detector_registry import open_detector
 from bystander.tasks.engines.log_mel_steps import (
     SAMPLING_RATE,
@@ -25,7 +27,10 @@ from bystander.tasks.engines.log_mel_steps import (
     make_mel_filters,
     measure_log_mel,
 )
+from bystander.tasks.engines.model_revision import read_revision
 from bystander.tasks.engines.recurrent_detector import RecurrentDetector
+from bystander.tasks.engines.step_features import RecogniserFeatures
+from bystander.tasks.engines.trained_rules import remark_other_k
 from bystander.tasks.training.clip_augmentation import augment_clip
 from bystander.tasks.training.crops import draw_ends, label_ends
 from bystander.tasks.training.recurrent_examples import (
@@ -129,6 +134,95 @@ def test_folder_without_a_detector_is_told(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"architecture": "sid_lm"}')
     with pytest.raises(EngineSetupError, match="none of a recurrent detector"):
         open_detector(RecurrentDetectorConfig(model=str(tmp_path)), Path)
+
+
+def test_missing_and_damaged_detectors_are_told_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(EngineSetupError, match="missing: there is no such folder; name one that `bystander train sid`"):
+        open_detector(RecurrentDetectorConfig(model=str(tmp_path / "missing")), Path)
+    save_recurrent(RecurrentNetwork(MODEL), TrainSidConfig(model=MODEL), 0.5, tmp_path)
+    graph = tmp_path / "detector.onnx"
+    graph.write_bytes(graph.read_bytes()[:500])
+    stream = open_detector(RecurrentDetectorConfig(model=str(tmp_path)), Path).open_stream()
+    with pytest.raises(EngineSetupError, match=r"it is damaged or something else: fetch or make it again$"):
+        stream.accept(make_noise(0.2))
+
+
+class TwiceFeatures:
+    """Features of 80 ms: the mean level of each quarter, twice."""
+
+    bands, step_s, empty = 2, 0.08, 0.0
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    def open_stream(self) -> TwiceFeatures:
+        self.heard += 1
+        return self
+
+    def accept(self, samples: np.ndarray) -> np.ndarray:
+        steps = len(samples) // 1280
+        levels = np.abs(samples[: steps * 1280]).reshape(steps, 4, 320).mean(axis=2)
+        return np.repeat(levels[:, :, np.newaxis], 2, axis=2).astype(np.float32)
+
+    def close(self) -> None: ...
+
+
+def test_steps_may_be_longer_and_versions_come_again() -> None:
+    model = MODEL.model_copy(update={"augmentation": Augmentation(versions=3)})
+    config = TrainSidConfig(model=model, crops=CropSettings(min_s=0.04, shift_words=0))
+    features = TwiceFeatures()
+    source = RecurrentExamples(Rows([make_row("a", 1.2)]), config, varies=True, features=features)
+    heard = [source.read([0], epoch)[0] for epoch in range(30)]
+    assert features.heard == len({example.steps.tobytes() for example in heard}) == 3
+    again = pickle.loads(pickle.dumps(source))
+    np.testing.assert_array_equal(again.read([0], 7)[0].steps, heard[7].steps)
+    plain = RecurrentExamples(Rows([make_row("a", 1.2)]), config, varies=False, features=features).read([0], 0)[0]
+    assert any(np.array_equal(plain.steps, example.steps) for example in heard)  # the first version is the clip itself
+    assert plain.targets.tolist() == [0.0] * 15 + [1.0] * 10
+    assert plain.weights.sum() == pytest.approx(1.0)
+
+
+def test_network_hears_through_a_recogniser_as_it_was_trained(tmp_path: Path) -> None:
+    name = "whisper-tiny.en-ct2"
+    path = ModelStore().resolve(name)
+    features = RecogniserFeatures(path)
+    model = RecurrentConfig(features="recogniser", recogniser=name, hidden=8, context_steps=0)
+    torch.manual_seed(2)
+    network = RecurrentNetwork(model, features.bands, features.empty)
+    config = TrainSidConfig(model=model, chunk_s=0.16, k=1)
+    save_recurrent(network, config, 0.5, tmp_path, read_revision(name, path))
+    detector = open_detector(RecurrentDetectorConfig(model=str(tmp_path)), ModelStore().resolve)
+    assert isinstance(detector, RecurrentDetector)
+    samples = make_noise(1.2, 3) * np.abs(make_tone(2, 1.2, 1.0))
+    expected = score_steps(network, torch.from_numpy(features.open_stream().accept(samples))).numpy()
+    stream = detector.open_stream()
+    heard = [stream.measure(samples[at : at + 2560]) for at in range(0, len(samples), 2560)]
+    np.testing.assert_allclose(heard[:7], expected[1::2][:7], atol=2e-3)
+    detector.close()
+    save_recurrent(network, config, 0.5, tmp_path, "another")
+    with pytest.raises(EngineSetupError, match="was trained on another revision of the recogniser whisper"):
+        open_detector(RecurrentDetectorConfig(model=str(tmp_path)), ModelStore().resolve)
+
+
+@pytest.mark.parametrize(
+    ("written", "remark"),
+    [
+        ("k2:recurrent", None),
+        (
+            "recurrent",
+            "stops after the first positive chunk, but its threshold was chosen for 2; .* k2:recurrent:model=",
+        ),
+        ("k3:recurrent", "stops after 3 positive chunks in a row, but its threshold was chosen for 2"),
+        ("k3:recurrent:threshold=0.4", None),
+        ("silero_vad", None),
+    ],
+)
+def test_another_k_than_trained_for_is_remarked(tmp_path: Path, written: str, remark: str | None) -> None:
+    save_recurrent(RecurrentNetwork(MODEL), TrainSidConfig(model=MODEL, k=2), 0.5, tmp_path / "model")
+    text = written if written == "silero_vad" else f"{written}:model={tmp_path}"
+    (config,) = parse_detectors(text).values()
+    found = remark_other_k(config)
+    assert found is None if remark is None else found is not None and re.search(remark, found)
 
 
 def test_weights_are_the_expectation_over_drawn_crops() -> None:

@@ -16,18 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from bystander.schemas.engines import RowFault
-from bystander.schemas.errors import BuildError, CorruptPartError, InputError
+from bystander.schemas.errors import BuildError, CorruptPartError, InputError, UserError
 from bystander.schemas.train_tpi_config import DyadicSource
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.tasks.training.dyadic_rows import index_dyadic
 from bystander.tasks.training.epoch_plan import plan_epoch
 from bystander.tasks.training.left_out_rows import read_left_out
-from bystander.tasks.training.row_index import RowIndex, index_sid_builds, index_tpi_builds, join_indexes
+from bystander.tasks.training.row_index import RowIndex, check_sums, index_sid_builds, index_tpi_builds, join_indexes
 from bystander.tasks.training.shard_examples import ShardExamples
 from final_rows import make_rows
 from object_store_server import ObjectStoreServer
 from sid_rows import make_sid_rows, write_sid_build
 from training_rows import make_tone, make_va_row, write_small_groups, write_tpi, write_va
+from training_runs import write_run
 
 
 def give_row(row: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
@@ -224,7 +225,9 @@ def test_sid_rows_come_with_what_is_known_of_them(tmp_path: Path) -> None:
         assert example["words"] == row["words"]
         assert example["break_time_s"] == row["break_time_s"]
         assert len(example["samples"]) == round(row["duration_s"] * 16000)
-    with pytest.raises(BuildError, match="a TPI build is asked for"):
+    with pytest.raises(
+        BuildError, match=r"sid: is a build of SID rows \(sid_bench\); name the folder of a finished TPI build"
+    ):
         index_tpi_builds([str(tmp_path / "sid")])
 
 
@@ -248,5 +251,39 @@ def test_a_bench_is_not_trained_on(tmp_path: Path) -> None:
     manifest = json.loads(store.read_bytes(MANIFEST_NAME))
     store.write_bytes(MANIFEST_NAME, json.dumps({**manifest, "kind": "tpi_bench"}).encode())
     assert len(index_tpi_builds([store.uri])) == 32
-    with pytest.raises(InputError, match=r"^data: .*bench is a bench, .*; name a build of tpi-train rows$"):
+    with pytest.raises(InputError, match=r"^--data .*bench: is a bench, .*; name a build of tpi-train rows$"):
         index_tpi_builds([store.uri], to_train_on=True)
+
+
+def test_what_is_no_build_of_the_kind_is_named_with_its_option_and_what_is_wanted(tmp_path: Path) -> None:
+    wanted = r"; name the folder of a finished TPI build, STORE/DATASET/NAME"
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "rows.parquet").write_bytes(b"")
+    write_run(tmp_path / "store", tmp_path / "scratch")
+    write_tpi(tmp_path / "dyadic")
+    manifest = tmp_path / "dyadic" / MANIFEST_NAME
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "kind": "dyadic"}))
+    for name, words in (
+        ("empty", f": there is no manifest.json, so it is no finished build{wanted}$"),
+        ("rows.parquet", f": is a file{wanted}$"),
+        ("store/trained/run", f": is a training run or an evaluation, no build{wanted}$"),
+        ("dyadic", rf": is a build of dyadic rows \(dyadic\){wanted}; name it with --dyadic$"),
+    ):
+        with pytest.raises(UserError, match=rf"^--bench .*{name}{words}"):
+            index_tpi_builds([str(tmp_path / name)], option="--bench")
+    manifest.write_text("{")
+    with pytest.raises(UserError, match=r"^--bench .*manifest.json: is not a build manifest"):
+        index_tpi_builds([str(tmp_path / "dyadic")], option="--bench")
+
+
+def test_damage_that_only_a_checksum_shows_is_found_before_anything_is_read(tmp_path: Path) -> None:
+    store = write_tpi(tmp_path / "damaged")
+    (shard,) = (tmp_path / "damaged" / "data").iterdir()
+    whole = bytearray(shard.read_bytes())
+    files = index_tpi_builds([store.uri]).files
+    check_sums(files)
+    whole[len(whole) // 3] ^= 1
+    shard.write_bytes(whole)
+    with pytest.raises(CorruptPartError, match=rf"{shard.name}: does not match .*`bystander verify {store.uri}` says"):
+        check_sums(files)
+    check_sums(files, most_bytes=len(whole) - 1)  # too much to read beforehand

@@ -191,6 +191,15 @@ def test_a_name_of_the_hub_is_pinned_to_the_commit_that_it_stands_for(base, monk
     monkeypatch.setattr(
         AutoConfig, "from_pretrained", lambda name, **options: asked.append((name, options)) or Config()
     )
+    monkeypatch.setattr("bystander.tasks.engines.speech_lm_model.reach_hub_model", lambda *_: True)
     pinned = pin_model(find_speech_lm(SpeechLmConfig(model="someone/omni", revision="main")))
     assert (pinned.source, pinned.revision, pinned.options) == ("someone/omni", "c0ffee", {"revision": "c0ffee"})
     assert asked == [("someone/omni", {"revision": "main"})]
+
+    # A hub that does not answer, and files that are kept: nobody asks it again.
+    monkeypatch.setattr("bystander.tasks.engines.speech_lm_model.reach_hub_model", lambda *_: False)
+    kept = pin_model(find_speech_lm(SpeechLmConfig(model="someone/omni")))
+    assert (kept.options, asked[1:]) == (
+        {"revision": "c0ffee", "local_files_only": True},
+        [("someone/omni", {"local_files_only": True})],
+    )

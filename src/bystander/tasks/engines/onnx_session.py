@@ -35,7 +35,9 @@ def open_onnx_session(path: Path, inner_outputs: Sequence[str] = ()) -> Any:
         model = _read_with_outputs(path, inner_outputs) if inner_outputs else str(path)
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as exc:  # onnxruntime raises types of its own for each kind of damage
-        raise EngineSetupError(f"{path}: cannot be opened as an ONNX model ({str(exc).splitlines()[0][:120]})") from exc
+        raise EngineSetupError(
+            f"{path}: cannot be opened as an ONNX model; it is damaged or something else: fetch or make it again"
+        ) from exc
 
 
 class OnnxModel:

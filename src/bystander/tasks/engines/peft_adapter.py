@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import warnings
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.trained_speech_lm import TRAINED_FILE, WEIGHTS_FOLDER, TrainedSpeechLm
 from bystander.tasks.engines.model_revision import read_revision
+from bystander.tasks.engines.package_check import load_packages, require_packages
 from bystander.tasks.engines.speech_lm_model import ModelSource, shorten
 
 CONFIG_FILE = "adapter_config.json"
@@ -64,8 +64,7 @@ def find_adapter(path: str) -> Adapter:
     Raises:
         EngineSetupError: peft is missing, or there is no adapter.
     """
-    if importlib.util.find_spec("peft") is None:
-        raise EngineSetupError(f"adapter {path}: peft missing; pip install 'bystander[train]'")
+    require_packages(("peft",), f"adapter {path}:", "train")
     given = Path(path).expanduser()
     folder = next((one for one in (given, given / WEIGHTS_FOLDER) if (one / CONFIG_FILE).is_file()), None)
     if folder is None:
@@ -106,8 +105,9 @@ def lay_adapter(model: Any, adapter: Adapter) -> Any:
     """Return the model with the adapter in its layers, beside their weights and not merged into them.
 
     Raises:
-        EngineSetupError: the adapter does not fit the model.
+        EngineSetupError: the adapter does not fit the model, or peft is broken.
     """
+    load_packages(("peft",), f"adapter {adapter.folder}:", "train")
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors import safe_open
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from bystander.schemas.errors import EngineSetupError
+from bystander.tasks.engines.hub_models import reach_hub_model
 
 WEIGHTS, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 _CHUNK_BYTES = 1 << 20
@@ -37,9 +39,25 @@ class PretrainedFiles:
         return str(self.folder) if self.folder is not None else self.model
 
     @property
-    def revision_argument(self) -> dict[str, str]:
-        """What `from_pretrained` is given besides: the revision, where there is one."""
-        return {"revision": self.revision} if self.revision and self.folder is None else {}
+    def options(self) -> dict[str, Any]:
+        """What `from_pretrained` is given besides: the revision, and that the hub is not asked where it is silent.
+
+        Raises:
+            EngineSetupError: as `find`.
+        """
+        if self.folder is not None:
+            return {}
+        revision = {"revision": self.revision} if self.revision else {}
+        return {**revision, **({} if self._is_reached else {"local_files_only": True})}
+
+    @property
+    def _lacks(self) -> str:
+        is_whole = self.folder is not None or self._is_reached
+        return "it has no" if is_whole else "the hub does not answer, and what is kept of it on this machine has no"
+
+    @cached_property
+    def _is_reached(self) -> bool:
+        return reach_hub_model(self.model, self.revision)
 
     def find(self, name: str) -> Path | None:
         """Return a file's path on this machine, fetched if it must be, or None if the model has none of that name.
@@ -62,7 +80,7 @@ class PretrainedFiles:
         """
         path = self.find(name)
         if path is None:
-            raise EngineSetupError(f"{self.model}: it has no {name}; name a folder or a hub model in safetensors")
+            raise EngineSetupError(f"{self.model}: {self._lacks} {name}; name a folder or a hub model in safetensors")
         try:
             data = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as exc:
@@ -99,6 +117,18 @@ class PretrainedFiles:
             raise EngineSetupError(f"{self.model}: it holds no weights of a part {marker!r}; name another model")
         return found
 
+    def check_weights(self, marker: str = "") -> None:
+        """See in a folder whether the files are there that hold a part; of a model on the hub, ask for nothing more.
+
+        Raises:
+            EngineSetupError: one is missing.
+        """
+        if self.folder is None:
+            return
+        for name in self._list_weight_files(marker):
+            if self.find(name) is None:
+                raise EngineSetupError(f"{self.model}: its index names {name}, which is missing; fetch the model again")
+
     def digest_part(self, marker: str) -> str:
         """Return the SHA-256 of the names and bytes of the files that hold a part, and of the configuration.
 
@@ -108,7 +138,7 @@ class PretrainedFiles:
         for name in (CONFIG, *self._list_weight_files(marker)):
             path = self.find(name)
             if path is None:
-                raise EngineSetupError(f"{self.model}: it has no {name}; fetch the model again")
+                raise EngineSetupError(f"{self.model}: {self._lacks} {name}; fetch the model again")
             digest.update(name.encode() + b"\0")
             with path.open("rb") as handle:
                 while chunk := handle.read(_CHUNK_BYTES):
@@ -118,7 +148,7 @@ class PretrainedFiles:
     def _list_weight_files(self, marker: str) -> list[str]:
         if self.find(INDEX) is None:
             if self.find(WEIGHTS) is None:
-                raise EngineSetupError(f"{self.model}: it has no {WEIGHTS}; name a model in safetensors")
+                raise EngineSetupError(f"{self.model}: {self._lacks} {WEIGHTS}; name a model in safetensors")
             return [WEIGHTS]
         places: Mapping[str, str] = self.read_json(INDEX).get("weight_map", {})
         return sorted({file for key, file in places.items() if find_inner_name(key, marker) is not None})
@@ -131,11 +161,14 @@ class PretrainedFiles:
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
+        reached = self._is_reached
         try:
-            return Path(hf_hub_download(self.model, name, revision=self.revision))
+            return Path(hf_hub_download(self.model, name, revision=self.revision, local_files_only=not reached))
         except LocalEntryNotFoundError as exc:
+            if not reached:
+                return None  # whether the model has it cannot be known; whoever needs it says that it is not here
             raise EngineSetupError(
-                f"{self.model}: not on this machine, and the hub cannot be reached; name a folder"
+                f"{self.model}: {name} is not on this machine, and the hub cannot be reached; name a folder"
             ) from exc
         except EntryNotFoundError:
             return None

@@ -1,4 +1,4 @@
-"""A small trained recurrent network as a detector: log-mel in numpy, the network on onnxruntime, no torch."""
+"""A small trained recurrent network as a detector: features in numpy or by a recogniser, onnxruntime, no torch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from bystander.schemas.detector_configs import RecurrentDetectorConfig
 from bystander.schemas.engines import EngineIdentity, Samples
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.train_sid_config import RecurrentFolder
-from bystander.tasks.engines.log_mel_steps import EMPTY_FEATURE, SAMPLING_RATE, STEP_FRAMES, LogMelSteps
+from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE, STEP_FRAMES
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
 from bystander.tasks.engines.onnx_session import OnnxModel
+from bystander.tasks.engines.step_features import LogMelFeatures, RecogniserFeatures, StepFeatures
 
 CONFIG_NAME, GRAPH_NAME = "config.json", "detector.onnx"
 
@@ -26,19 +27,25 @@ class RecurrentDetector:
         """Read what the folder says of itself; its network is opened by the first chunk.
 
         Raises:
-            EngineSetupError: the folder holds no recurrent detector.
-            ModelStoreError: there is no such folder (from `resolve_model`).
+            EngineSetupError: there is no such folder, it holds no recurrent detector, or the recogniser that it hears
+                through is not the one that it was trained on.
+            ModelStoreError: that recogniser is not in the store (from `resolve_model`).
         """
-        named = resolve_model(config.model)
+        named = Path(config.model).expanduser()
+        if not named.is_dir():
+            raise EngineSetupError(
+                f"{config.model}: there is no such folder; name one that `bystander train sid` wrote"
+            )
         folder = find_recurrent_folder(named)
         self.settings = read_recurrent_folder(folder)
         self.threshold = self.settings.threshold if config.threshold is None else config.threshold
         self._model = OnnxModel(folder / GRAPH_NAME)
+        self._features = _open_features(folder, self.settings, resolve_model)
         self._identity = EngineIdentity(
             "detector",
             "recurrent",
             named.resolve().name,
-            read_revision(config.model, folder),
+            read_revision(str(named), folder),
             (("threshold", f"{self.threshold:g}"),),
         )
 
@@ -57,20 +64,21 @@ class RecurrentDetector:
 
     def open_stream(self) -> RecurrentStream:
         """Return a new stream, which has heard nothing."""
-        return RecurrentStream(self.settings, self.threshold, self._model)
+        return RecurrentStream(self.settings, self.threshold, self._model, self._features)
 
     def close(self) -> None:
         self._model.close()
+        self._features.close()
 
 
 class RecurrentStream:
     """One clip."""
 
-    def __init__(self, settings: RecurrentFolder, threshold: float, model: OnnxModel) -> None:
+    def __init__(self, settings: RecurrentFolder, threshold: float, model: OnnxModel, features: StepFeatures) -> None:
         self._threshold = threshold
         self._model = model
-        self._features = LogMelSteps(settings.mel_bands)
-        self._context = np.full((settings.context_steps * STEP_FRAMES, settings.mel_bands), EMPTY_FEATURE, np.float32)
+        self._features = features.open_stream()
+        self._context = np.full((settings.context_steps * STEP_FRAMES, features.bands), features.empty, np.float32)
         self._states = [np.zeros((1, 1, settings.hidden), np.float32) for _ in range(settings.layers)]
         self._last = 0.0
 
@@ -86,7 +94,7 @@ class RecurrentStream:
         return self._last
 
     def measure_steps(self, samples: Samples) -> npt.NDArray[np.float32]:
-        """Hear more, and return the probability at each step of 40 ms that it completes, shape (n,)."""
+        """Hear more, and return the probability at each step that it completes, shape (n,)."""
         steps = self._features.accept(samples)
         if not len(steps):
             return np.zeros(0, np.float32)
@@ -97,6 +105,19 @@ class RecurrentStream:
         self._context = frames[len(frames) - len(self._context) :]
         heard: npt.NDArray[np.float32] = probabilities
         return heard
+
+
+def _open_features(folder: Path, settings: RecurrentFolder, resolve_model: ResolveModel) -> StepFeatures:
+    if settings.features == "log_mel":
+        return LogMelFeatures(settings.mel_bands)
+    name = settings.recogniser or ""
+    path = resolve_model(name)
+    if settings.recogniser_revision not in (None, read_revision(name, path)):
+        raise EngineSetupError(
+            f"{folder}/{CONFIG_NAME}: was trained on another revision of the recogniser {name} than the one in {path}; "
+            "fetch that one, or train again"
+        )
+    return RecogniserFeatures(path, settings.mel_bands)
 
 
 def find_recurrent_folder(path: Path) -> Path:

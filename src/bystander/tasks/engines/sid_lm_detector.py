@@ -17,13 +17,14 @@ from bystander.schemas.detector_configs import SidLmDetectorConfig
 from bystander.schemas.engines import EngineIdentity, Samples
 from bystander.schemas.errors import EngineError, EngineSetupError
 from bystander.tasks.engines.model_revision import ResolveModel, read_revision
+from bystander.tasks.engines.package_check import require_packages
 from bystander.tasks.engines.sid_lm_folder import (
+    PACKAGES,
     SAMPLING_RATE,
     extract_features,
     find_model_folder,
     open_sid_lm,
     read_sid_lm_config,
-    require_packages,
     stack_features,
 )
 
@@ -38,7 +39,7 @@ class SidLmDetector:
             EngineSetupError: a package is missing, or the folder is none of a trained detector.
             ModelStoreError: there is no such folder (from `resolve_model`).
         """
-        require_packages()
+        require_packages(PACKAGES, "sid_lm", "train")
         named = resolve_model(config.model)
         self._folder = find_model_folder(named)
         settings = read_sid_lm_config(self._folder)

@@ -6,8 +6,9 @@ open it, and no hub.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +22,11 @@ from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.sid_lm_config import SidLmConfig, SidLmFolder
 from bystander.tasks.engines.model_revision import read_revision
+from bystander.tasks.engines.package_check import load_packages
 from bystander.tasks.engines.pretrained_files import CONFIG, WEIGHTS, PretrainedFiles
 
+PACKAGES = ("torch", "transformers", "safetensors")
+"""What a detector is loaded by."""
 SAMPLING_RATE = 16000
 _MIN_SAMPLES = 400  # one window of the spectrogram
 _MARKERS = {
@@ -53,7 +57,7 @@ def open_pretrained(config: SidLmConfig, chunk_s: float, k: int, seed: int) -> S
     Raises:
         EngineSetupError: a package, a model or a part of it is missing or does not fit.
     """
-    require_packages()
+    load_packages(PACKAGES, "sid_lm", "train")
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from bystander.tasks.engines.sid_lm_model import SidLmModel
@@ -66,8 +70,8 @@ def open_pretrained(config: SidLmConfig, chunk_s: float, k: int, seed: int) -> S
         )
     files = PretrainedFiles(config.language_model, config.language_model_revision)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(files.source, **files.revision_argument)
-        language_model = AutoModelForCausalLM.from_pretrained(files.source, dtype="float32", **files.revision_argument)
+        tokenizer = AutoTokenizer.from_pretrained(files.source, **files.options)
+        language_model = AutoModelForCausalLM.from_pretrained(files.source, dtype="float32", **files.options)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as exc:
         raise EngineSetupError(f"{config.language_model}: cannot be loaded ({_shorten(exc)})") from exc
     if tokenizer.eos_token_id is None:
@@ -83,6 +87,33 @@ def open_pretrained(config: SidLmConfig, chunk_s: float, k: int, seed: int) -> S
     )
     model = SidLmModel(encoder, language_model, config.stack_frames, seed)
     return SidLm(model, tokenizer, _open_extractor(encoder_files, encoder.mel_bins), folder)
+
+
+def check_pretrained(config: SidLmConfig) -> None:
+    """See whether an audio encoder and a language model are where they are named, without reading a weight.
+
+    Of a model on the hub, its configuration is fetched.
+
+    Raises:
+        EngineSetupError: a folder is missing or lacks a file, the encoder is none that we know, or the hub does not
+            give the model.
+    """
+    with _naming("encoder"):
+        encoder = PretrainedFiles(config.encoder, config.encoder_revision)
+        encoder.check_weights(_find_marker(encoder))
+    with _naming("language_model"):
+        words = PretrainedFiles(config.language_model, config.language_model_revision)
+        if "model_type" not in words.read_json(CONFIG):
+            raise EngineSetupError(f"{words.model}: its {CONFIG} names no model_type; name a causal language model")
+
+
+@contextlib.contextmanager
+def _naming(field: str) -> Iterator[None]:
+    """Let an error in the block begin with the field of the model that it is about."""
+    try:
+        yield
+    except EngineSetupError as exc:
+        raise EngineSetupError(f"model.{field} {exc}") from exc
 
 
 def digest_pretrained(config: SidLmConfig) -> str | None:
@@ -141,7 +172,7 @@ def open_sid_lm(
     Raises:
         EngineSetupError: a package is missing, or the folder is none of a detector or damaged.
     """
-    require_packages()
+    load_packages(PACKAGES, "sid_lm", "train")
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -234,25 +265,13 @@ def _open_extractor(files: PretrainedFiles, mel_bins: int) -> Any:
 
     if files.find("preprocessor_config.json") is None:
         return WhisperFeatureExtractor(feature_size=mel_bins)
-    extractor = WhisperFeatureExtractor.from_pretrained(files.source, **files.revision_argument)
+    extractor = WhisperFeatureExtractor.from_pretrained(files.source, **files.options)
     if extractor.feature_size != mel_bins or extractor.sampling_rate != SAMPLING_RATE:
         raise EngineSetupError(
             f"{files.model}: its feature extractor makes {extractor.feature_size} mel bins at "
             f"{extractor.sampling_rate} Hz, the encoder takes {mel_bins} at {SAMPLING_RATE}"
         )
     return extractor
-
-
-def require_packages() -> None:
-    """See whether the packages are there that a model is loaded by.
-
-    Raises:
-        EngineSetupError: one is missing; names the extra that brings it.
-    """
-    from importlib.util import find_spec
-
-    if missing := [name for name in ("torch", "transformers", "safetensors") if find_spec(name) is None]:
-        raise EngineSetupError(f"sid_lm: {', '.join(missing)} missing; run: pip install 'bystander[train]'")
 
 
 def _shorten(exc: Exception) -> str:

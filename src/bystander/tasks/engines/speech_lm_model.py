@@ -15,9 +15,13 @@ from typing import Any
 from bystander.schemas.engines import Samples
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.trained_speech_lm import WEIGHTS_FOLDER
+from bystander.tasks.engines.hub_models import reach_hub_model
 from bystander.tasks.engines.model_revision import read_revision
+from bystander.tasks.engines.package_check import load_packages, require_packages
 
 _CONFIG_FILE = "config.json"
+_WEIGHT_SUFFIXES = frozenset({".safetensors", ".bin", ".pt", ".pth"})
+_LOADING_PACKAGES = ("torch", "transformers")
 _EYES = ("image_processor", "video_processor")
 _PASS_OVER_PADDING = {"Qwen2_5OmniProcessor", "Qwen3OmniMoeProcessor"}
 """Classes of processors whose models take any number of frames and leave out those that the mask does."""
@@ -38,10 +42,14 @@ class ModelSource:
     """What the hub is asked for; None in a folder."""
     digest: str = ""
     """Of the files of a folder whose revision is not configured."""
+    kept_only: bool = False
+    """Whether only what is kept of it on this machine is to be had, since the hub does not answer."""
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"revision": self.hub_revision} if self.hub_revision else {}
+        """What `from_pretrained` is given besides."""
+        revision = {"revision": self.hub_revision} if self.hub_revision else {}
+        return {**revision, **({"local_files_only": True} if self.kept_only else {})}
 
 
 def find_model(model: str, revision: str | None, packages: Sequence[str], extra: str) -> ModelSource:
@@ -52,10 +60,7 @@ def find_model(model: str, revision: str | None, packages: Sequence[str], extra:
     Raises:
         EngineSetupError: a package is missing (`extra` of ours has it), or `model` is a path without a folder.
     """
-    if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
-        raise EngineSetupError(
-            f"transformers model {model}: {', '.join(missing)} missing; pip install 'bystander[{extra}]'"
-        )
+    require_packages(packages, f"transformers model {model}:", extra)
     folder = Path(model).expanduser()
     if folder.is_dir():
         name = folder.resolve().name
@@ -150,8 +155,9 @@ def open_processor(model: ModelSource) -> Any:
     One that also sees is opened without its eyes where the packages for them (torchvision, Pillow) are missing.
 
     Raises:
-        EngineSetupError: it cannot be opened, has no ears or no chat template.
+        EngineSetupError: it cannot be opened, has no ears or no chat template, or a package is broken.
     """
+    load_packages(_LOADING_PACKAGES, f"transformers model {model.source}:", "transformers")
     from transformers import AutoProcessor
 
     try:
@@ -169,6 +175,41 @@ def open_processor(model: ModelSource) -> Any:
     return processor
 
 
+def reach_model(model: ModelSource) -> ModelSource:
+    """Return the source as it can be had: where the hub does not answer, as what is kept of it on this machine.
+
+    Raises:
+        EngineSetupError: the hub has no such model, or does not answer and nothing of it is kept here.
+    """
+    if Path(model.source).is_dir():
+        return model
+    return replace(model, kept_only=not reach_hub_model(model.source, model.hub_revision))
+
+
+def check_model(model: ModelSource) -> None:
+    """See whether there is a configuration that transformers knows and, in a folder, a file of weights. None is read.
+
+    Raises:
+        EngineSetupError: there is none.
+    """
+    load_packages(_LOADING_PACKAGES, f"transformers model {model.source}:", "transformers")
+    _read_config(model)
+    folder = Path(model.source)
+    if folder.is_dir() and not any(path.suffix in _WEIGHT_SUFFIXES for path in folder.iterdir()):
+        raise EngineSetupError(
+            f"transformers model {model.source}: there is no file of weights in this folder; name that of a whole model"
+        )
+
+
+def _read_config(model: ModelSource) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(model.source, **model.options)
+    except _LOADING_ERRORS as exc:
+        raise EngineSetupError(f"transformers model {model.source}: cannot be loaded ({shorten(exc)})") from exc
+
+
 def pin_model(model: ModelSource) -> ModelSource:
     """Return the source with the commit that its name on the hub stands for now; a folder as it is.
 
@@ -177,13 +218,8 @@ def pin_model(model: ModelSource) -> ModelSource:
     """
     if Path(model.source).is_dir():
         return model
-    from transformers import AutoConfig
-
-    try:
-        config = AutoConfig.from_pretrained(model.source, **model.options)
-    except _LOADING_ERRORS as exc:
-        raise EngineSetupError(f"transformers model {model.source}: cannot be loaded ({shorten(exc)})") from exc
-    commit = getattr(config, "_commit_hash", None)
+    model = reach_model(model)
+    commit = getattr(_read_config(model), "_commit_hash", None)
     return replace(model, revision=commit, hub_revision=commit) if commit else model
 
 

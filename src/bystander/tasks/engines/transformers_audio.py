@@ -23,6 +23,7 @@ from bystander.tasks.engines.speech_lm_model import (
     find_turn_end,
     open_model,
     open_processor,
+    reach_model,
     shorten,
 )
 
@@ -176,8 +177,9 @@ class TransformersAudioCandidate:
             raise EngineSetupError(f"transformers model {self._config.model}: was closed and cannot be called again")
         if self._model is not None:
             return
-        self._processor = open_processor(self._found)
-        model = open_model(self._found, self._config.dtype, self._config.device)
+        source = reach_model(self._found)
+        self._processor = open_processor(source)
+        model = open_model(source, self._config.dtype, self._config.device)
         self._stops = _list_stops(self._processor, model)
         self._model = lay_adapter(model, self._adapter) if self._adapter is not None else model
 

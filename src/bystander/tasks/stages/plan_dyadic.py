@@ -72,6 +72,46 @@ def take_wave(candidates: Sequence[Candidate], tried: Set[str], finished: Set[st
     return list(chosen.values())
 
 
+def explain_passed_over(
+    rows: pa.Table, classes: Sequence[PackClass], tried: Set[str], finished: Set[str], used: Set[str]
+) -> dict[str, int]:
+    """Return how many requests of a build have no row in the new one, by reason, each request once.
+
+    The reasons: `one_speaker_only` (no row of it has two speakers), `reply_takes_up_remark` (of those that do, every
+    reply does), `not_needed` (as many rows as were asked for were there before it was its turn), `speech_refused` (each
+    row of it that was tried was rejected by a stage).
+
+    Args:
+        rows: columns id, query_id, n_speakers and label of the build.
+        classes: those of its pack.
+        tried: ids of rows that were spoken.
+        finished: requests of which a row passed all stages.
+        used: requests whose row is taken.
+    """
+    quiet = list_quiet_classes(classes)
+    paired: set[str] = set()
+    usable: set[str] = set()
+    spoken: set[str] = set()
+    columns = (rows[name].to_pylist() for name in ("id", "query_id", "n_speakers", "label"))
+    queries: set[str] = set()
+    for row_id, query, speakers, label in zip(*columns, strict=True):
+        queries.add(query)
+        if speakers != 2:
+            continue
+        paired.add(query)
+        if label in quiet:
+            usable.add(query)
+            if row_id in tried:
+                spoken.add(query)
+    reasons = {
+        "one_speaker_only": queries - paired,
+        "reply_takes_up_remark": paired - usable,
+        "speech_refused": spoken - finished,
+        "not_needed": (usable - spoken) | (finished - used),
+    }
+    return {reason: len(found) for reason, found in reasons.items() if found}
+
+
 def take_sources(rows: pa.Table, ids: Sequence[str]) -> pa.Table:
     """Return the published rows of these ids, in this order, as VOICED rows. Draw and line of the request are not
     published and of no use here: they are 0."""

@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from bystander.schemas.engines import RowFault, Samples
 from bystander.schemas.errors import ConfigError, InputError
-from bystander.schemas.sid_lm_config import TranscribedSource
+from bystander.schemas.sid_lm_config import SidLmConfig, TranscribedSource
+from bystander.schemas.train_sid_config import TrainSidConfig
 from bystander.schemas.train_tpi_config import DyadicSource
 from bystander.tasks.training.contract import ExampleSource
 from bystander.tasks.training.dyadic_rows import index_dyadic
+from bystander.tasks.training.hold_out import hold_out_voices
 from bystander.tasks.training.mixture import split_held_out
 from bystander.tasks.training.row_draws import draw_once
 from bystander.tasks.training.row_index import RowIndex, index_sid_builds, index_tpi_builds, join_indexes
@@ -102,6 +104,22 @@ class AlignmentRows:
     indexes: tuple[RowIndex, ...]
 
 
+def open_alignment(config: TrainSidConfig, model: SidLmConfig, left_out_file: Path | None = None) -> AlignmentRows:
+    """Open the rows of a run's stage 1.
+
+    Raises: as `open_alignment_rows`.
+    """
+    return open_alignment_rows(
+        config.data if model.align_on_builds else (),
+        model.transcripts,
+        model.tpi_builds,
+        max_s=model.max_context_s,
+        seed=config.seed,
+        held_out=config.held_out.share,
+        left_out_file=left_out_file,
+    )
+
+
 def open_alignment_rows(
     builds: Sequence[str],
     transcripts: Sequence[TranscribedSource] = (),
@@ -131,14 +149,25 @@ def open_alignment_rows(
     if builds:
         found.append((index_sid_builds(builds, to_train_on=True), ("text",)))
     if tpi_builds:
-        found.append((index_tpi_builds(tpi_builds, to_train_on=True), ("primary_text", "third_party_text")))
+        found.append(
+            (
+                index_tpi_builds(tpi_builds, to_train_on=True, option="model.tpi_builds"),
+                ("primary_text", "third_party_text"),
+            )
+        )
     if dyadic:
-        found.append((index_dyadic(dyadic, join_indexes(())), ("request",)))
+        try:
+            found.append((index_dyadic(dyadic, join_indexes(())), ("request",)))
+        except InputError as exc:
+            raise InputError(f"--transcripts {str(exc).removeprefix('dyadic ')}") from exc
     train: list[ShardExamples] = []
     held: list[ShardExamples] = []
     for index, columns in found:
         with_text = index.rows["text_chars"].to_numpy() > 0
-        is_held = split_held_out(index.rows["query_id"], seed, held_out)
+        # What stage 2 holds out of a build, stage 1 does too.
+        is_sid = any(source.kind == "sid" for source in index.sources)
+        queries = index.rows["query_id"]
+        is_held = hold_out_voices(index, seed, held_out).held if is_sid else split_held_out(queries, seed, held_out)
         for chosen, sources in ((with_text & ~is_held, train), (with_text & is_held, held)):
             sources.append(
                 ShardExamples(

@@ -22,6 +22,7 @@ from bystander.storage.filesystem import Store, open_file, open_store
 from bystander.storage.parquet_files import open_parquet
 from bystander.storage.releases import pin_build
 from bystander.tasks.audio.coding import decode_audio
+from bystander.tasks.training.file_copies import drop_copies
 from bystander.tasks.training.row_index import (
     AUDIO_COLUMN,
     INDEX_ROW,
@@ -61,7 +62,8 @@ def index_dyadic(sources: Sequence[DyadicSource], known: RowIndex) -> RowIndex:
     """Return the index of dyadic sources. Requests that TPI rows of `known` were made from share their `query_id`.
 
     Where a file states no durations, they are estimated: the bytes of sound of a row group, dealt out by the characters
-    of the requests. Left out are rows without a request (`empty_request`) or reply (`empty_reply`).
+    of the requests. Left out are rows without a request (`empty_request`) or reply (`empty_reply`), and those of a file
+    that is there under another address too (`duplicate`).
 
     Raises:
         InputError: a file is missing or cannot be read, a pattern matches none, or a column is missing.
@@ -69,7 +71,7 @@ def index_dyadic(sources: Sequence[DyadicSource], known: RowIndex) -> RowIndex:
     """
     texts, ids = known.rows["query_text"].to_pylist(), known.rows["query_id"].to_pylist()
     queries = {_fold(text): query for text, query in zip(texts, ids, strict=True) if text}
-    return join_indexes([_index_source(source, queries) for source in sources])
+    return join_indexes(drop_copies([_index_source(source, queries) for source in sources]))
 
 
 def _index_source(source: DyadicSource, queries: dict[str, str]) -> RowIndex:
@@ -285,6 +287,8 @@ def _list_rows(
         "file": np.full(len(light), number, np.int32),
         "row_group": groups,
         "row": within,
+        "voice": [None] * len(light),
+        "language": [None] * len(light),
     }
     table = pa.table([columns[name] for name in INDEX_ROW.names], schema=INDEX_ROW)
     return file, table.take(pa.array(kept)), left_out

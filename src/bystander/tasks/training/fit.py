@@ -148,7 +148,8 @@ def _choose_arguments(job: FitJob, use_cpu: bool, held_out: bool, starts: bool) 
     total = count_steps(optimisation, micro_batches, arguments.world_size)
     arguments.gradient_accumulation_steps = _count_accumulated(optimisation, arguments.world_size)
     arguments.max_steps = total
-    arguments.warmup_steps = math.ceil(optimisation.warmup_share * total)
+    # The rate of a warm-up's first step is 0: one that spanned the whole run would leave the weights as they were.
+    arguments.warmup_steps = min(math.ceil(optimisation.warmup_share * total), total - 1)
     arguments.logging_steps = max(1, math.ceil(total / _MOST_RECORDS))
     return arguments, total
 

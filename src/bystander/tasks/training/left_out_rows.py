@@ -28,6 +28,11 @@ def append_left_out(path: Path, row: LeftOutRow) -> None:
         raise StorageError(f"{path}: cannot be written ({exc.strerror})") from exc
 
 
+def gather_left_out(folder: Path) -> tuple[LeftOutRow, ...]:
+    """Return the rows that the stages of a run noted in files `left_out*.jsonl` of its folder."""
+    return tuple(row for file in sorted(folder.glob("left_out*.jsonl")) for row in read_left_out(file))
+
+
 def read_left_out(path: Path) -> tuple[LeftOutRow, ...]:
     """Return the rows that were left out, each once; a line that a killed process left half is passed over."""
     if not path.exists():

@@ -24,6 +24,10 @@ _REMEDIES: Mapping[RowPart, str] = {
 }
 
 
+FEW_HELD_OUT = 8
+"""Fewer held-out rows of a part say little of it, and that is told."""
+
+
 def split_held_out(query_ids: pa.ChunkedArray, seed: int, share: float) -> npt.NDArray[np.bool_]:
     """Return for each row whether it is held out: a hash of its query decides, so twins are always on one side.
 
@@ -45,6 +49,8 @@ def mix_parts(
 ) -> tuple[RowDraws, RowDraws, DataRecord]:
     """Return what an epoch has of a TPI index, the held-out rows, and the record of both.
 
+    A part whose proportion is 0 is not held out either: the held-out loss is of what is trained on.
+
     Raises:
         ConfigError: a part of the mixture has no row, or a proportion is wrong.
     """
@@ -58,30 +64,50 @@ def mix_parts(
     for part in parts:
         if not there[part]:
             raise ConfigError(f"mixture {mixture}: there is no {part.replace('_', '-')} row; {_REMEDIES[part]}")
-    return _draw(index, parts, proportions, seed, share, mixture)
+    held = split_held_out(index.rows["query_id"], seed, share)
+    return _draw(index, parts, proportions, held, seed, share, mixture)
 
 
-def take_all(index: RowIndex, seed: int, share: float) -> tuple[RowDraws, RowDraws, DataRecord]:
-    """Return draws of every row once an epoch, the held-out rows, and the record of both.
+def take_all(
+    index: RowIndex, held: npt.NDArray[np.bool_], seed: int, share: float
+) -> tuple[RowDraws, RowDraws, DataRecord]:
+    """Return draws of every row once an epoch but those that are `held` out, these, and the record of both.
 
     Raises:
         ConfigError: there is no row to train on.
     """
-    return _draw(index, tuple(sorted(set(index.rows["part"].to_pylist()))), {}, seed, share, "")
+    return _draw(index, tuple(sorted(set(index.rows["part"].to_pylist()))), {}, held, seed, share, "")
+
+
+def tell_data(record: DataRecord) -> tuple[str, ...]:
+    """Return what a person has to know of a run's rows, a sentence each: held-out slices of a part that are empty or
+    of fewer than `FEW_HELD_OUT` rows, and rows that were there twice."""
+    told = []
+    for part, found in record.parts.items():
+        rows = found.rows + found.held_out
+        if not record.held_out_share or not found.proportion or found.held_out >= FEW_HELD_OUT or not rows:
+            continue
+        name = part.replace("_", "-")
+        what = f"the held-out loss says {'little' if found.held_out else 'nothing'} of them"
+        told.append(f"Held out are {found.held_out} of {rows} {name} rows: {what}; raise held_out.share or build more.")
+    if twice := record.left_out.get("duplicate"):
+        told.append(f"{twice} row{'s were' if twice > 1 else ' was'} there twice, and taken once.")
+    return tuple(told)
 
 
 def _draw(
     index: RowIndex,
     parts: Sequence[str],
     proportions: Mapping[RowPart, float],
+    held: npt.NDArray[np.bool_],
     seed: int,
     share: float,
     mixture: str,
 ) -> tuple[RowDraws, RowDraws, DataRecord]:
     given: dict[str, float] = {str(part): proportion for part, proportion in proportions.items()}
-    held = split_held_out(index.rows["query_id"], seed, share)
     order = _sort_within_groups(index)
     names = np.array(index.rows["part"].to_pylist(), object)
+    measured = [part for part in parts if given.get(part, 1.0) > 0]
     draws: list[RowDraws] = []
     records: dict[str, PartRecord] = {}
     for part in parts:
@@ -89,14 +115,14 @@ def _draw(
         mine = order[inside & ~held[order]]
         drawn = draw_rows(mine, given.get(part, 1.0), seed, part)
         draws.append(drawn)
-        out = int((inside & held[order]).sum())
+        out = int((inside & held[order]).sum()) if part in measured else 0
         records[part] = PartRecord(rows=len(mine), held_out=out, proportion=given.get(part, 1.0), an_epoch=len(drawn))
     train = join_draws(draws)
     if not len(train):
         raise ConfigError(
             "data: there is no row to train on; name larger builds, or lower held_out.share or raise proportions"
         )
-    held_rows = np.flatnonzero(held & np.isin(names, list(parts)))
+    held_rows = np.flatnonzero(held & np.isin(names, measured))
     trained = np.unique(train.rows)
     record = DataRecord(
         mixture=mixture,

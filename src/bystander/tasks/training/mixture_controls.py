@@ -32,7 +32,7 @@ _DETAILS = {
 def score_confounds(
     trained: Sequence[TwoInputRow], bench: Sequence[TwoInputRow], mixture: MixtureName
 ) -> list[ConfoundScore]:
-    """Return what logistic regressions on duration and on levels make of the bench, trained on a mixture's rows.
+    """Return what logistic regressions on duration, on levels and on words make of the bench, trained on a mixture.
 
     None where the mixture has rows of two speakers only: there is nothing to learn.
     """
@@ -54,7 +54,32 @@ def score_confounds(
                 detail=_DETAILS[name],
             )
         )
-    return scores
+    return [*scores, _score_words(trained, bench, mixture)]
+
+
+def _score_words(trained: Sequence[TwoInputRow], bench: Sequence[TwoInputRow], mixture: MixtureName) -> ConfoundScore:
+    """Return what a linear reader makes of the bench: both classes weigh alike, so rare ones are not given up."""
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    model = make_pipeline(
+        CountVectorizer(analyzer=lambda words: words, binary=True),
+        LogisticRegression(class_weight="balanced", max_iter=1000),
+    )
+    model.fit([row.words for row in trained], [row.two_speakers for row in trained])
+    probabilities = model.predict_proba([row.words for row in bench])[:, 1]
+    parts = np.array([row.part for row in bench])
+    requests = [row.request_words for row in bench if row.request_words and row.part != "dyadic"]
+    return ConfoundScore(
+        name="words",
+        mixture=mixture,
+        false_interruption=float((probabilities >= 0.5)[parts == "hard_negative"].mean()),
+        recognised=float((probabilities >= 0.5)[parts == "two_speaker"].mean()),
+        twin_auc=measure_twin_auc(probabilities, bench),
+        request_interruption=float((model.predict(requests)).mean()) if requests else None,
+        detail="which words there are; the requests alone are those of the bench, without the remark",
+    )
 
 
 def measure_twin_auc(interruption: npt.NDArray[np.float64], rows: Sequence[TwoInputRow]) -> float | None:

@@ -25,16 +25,22 @@ from bystander.schemas.mixture_results import (
     MixtureRows,
     MixtureRun,
     MixtureSummary,
+    SplicedSummary,
+    SwapComparison,
+    SwapContrast,
+    SwapSummary,
 )
 from bystander.schemas.train_tpi_config import MIXTURES, MixtureName, TwoInputs
+from bystander.schemas.training_data import DataRecord
 from bystander.tasks.metrics.embedding_projection import project_embeddings
-from bystander.tasks.training.mixture import mix_parts
+from bystander.tasks.training.mixture import mix_parts, tell_data
 from bystander.tasks.training.mixture_controls import (
     GROUPS,
     measure_twin_auc,
     score_confounds,
     separate_embeddings,
 )
+from bystander.tasks.training.mixture_reliance import compare_swaps, summarise_spliced, summarise_swaps
 from bystander.tasks.training.mixture_statistics import (
     METRIC_PARTS,
     SeedAnswers,
@@ -42,10 +48,13 @@ from bystander.tasks.training.mixture_statistics import (
     estimate_over_seeds,
     estimate_share,
 )
+from bystander.tasks.training.mixture_swaps import Swap, SwapAnswers, answer_swaps, pair_rows
 from bystander.tasks.training.row_index import RowIndex
-from bystander.tasks.training.two_input_rows import TwoInputRow, list_classes, make_examples
+from bystander.tasks.training.spliced_rows import SplicedRow
+from bystander.tasks.training.two_input_rows import TwoInputExample, TwoInputRow, list_classes, make_examples
 from bystander.tasks.training.two_input_scores import BenchAnswers, judge_answers, share_answers
 from bystander.tasks.training.two_input_training import TwoInputData, train_two_input_rows
+from bystander.tasks.training.two_input_words import hash_words
 
 Tell = Callable[[str], None]
 _EVERY_POINT = 60
@@ -59,6 +68,9 @@ class TrainedRun:
     record: MixtureRun
     parameters: int
     answers: BenchAnswers
+    swaps: dict[SwapContrast, SwapAnswers]
+    spliced: npt.NDArray[np.float64]
+    """Probability of an interruption in clips of the seam control, shape (pairs, 2): one voice, two voices."""
     embeddings: npt.NDArray[np.float64]
 
 
@@ -73,6 +85,21 @@ class ExperimentFindings:
     confounds: tuple[ConfoundScore, ...]
     projections: tuple[Projection, ...]
     separations: tuple[EmbeddingSeparation, ...]
+    swaps: tuple[SwapSummary, ...]
+    swap_comparisons: tuple[SwapComparison, ...]
+    spliced: tuple[SplicedSummary, ...]
+    notes: tuple[str, ...]
+    """What a person has to know of the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What each model is asked: the bench, what is drawn beside it, swaps by contrast, and the seam control."""
+
+    bench: Sequence[TwoInputRow]
+    shown: Sequence[TwoInputRow]
+    swaps: dict[SwapContrast, tuple[Swap, ...]]
+    spliced: Sequence[SplicedRow]
 
 
 def run_experiment(
@@ -80,6 +107,7 @@ def run_experiment(
     index: RowIndex,
     rows: Sequence[TwoInputRow],
     bench: Sequence[TwoInputRow],
+    spliced: Sequence[SplicedRow] = (),
     tell: Tell = lambda _: None,
 ) -> ExperimentFindings:
     """Train and score every model.
@@ -89,6 +117,7 @@ def run_experiment(
         index: of the rows to train on.
         rows: those rows, in the index's order.
         bench: rows to be scored: two-speaker rows, hard negatives, and dyadic rows where there are some.
+        spliced: the seam control's clips of the bench.
         tell: is told of each model.
 
     Raises:
@@ -97,16 +126,22 @@ def run_experiment(
     """
     _check_bench(rows, bench)
     classes = list_classes(rows)
-    data = {mixture: _mix(config, index, rows, classes, mixture) for mixture in config.mixtures}
-    held_dyadic = _list_held_dyadic(data, bench)
-    shown = [*bench, *held_dyadic]
+    mixed = {mixture: _mix(config, index, rows, classes, mixture) for mixture in config.mixtures}
+    data = {mixture: one for mixture, (one, _) in mixed.items()}
+    notes = tuple(dict.fromkeys(note for _, record in mixed.values() for note in tell_data(record)))
+    for note in notes:
+        tell(note)
+    shown = [*bench, *_list_held_dyadic(data, bench)]
+    contrasts: tuple[SwapContrast, ...] = ("hard_negative", "dyadic")
+    paired = {contrast: pair_rows(shown, contrast, config.seed) for contrast in contrasts}
+    asked = _Asked(bench, shown, {contrast: swaps for contrast, swaps in paired.items() if swaps}, spliced)
     trained: dict[tuple[MixtureName, TwoInputs], list[TrainedRun]] = defaultdict(list)
     total = len(config.mixtures) * len(config.inputs) * config.seeds
     for inputs in config.inputs:
         for mixture in config.mixtures:
             for seed in config.seed_list:
                 number = sum(map(len, trained.values())) + 1
-                run = _train_run(config, data[mixture], mixture, inputs, seed, bench, shown)
+                run = _train_run(config, data[mixture], mixture, inputs, seed, asked)
                 trained[mixture, inputs].append(run)
                 tell(
                     f"model {number} of {total} ({mixture}, {inputs}, seed {seed}): false interruptions "
@@ -134,6 +169,32 @@ def run_experiment(
             for mixture, run in first.items()
             for found in separate_embeddings(run.embeddings, shown, mixture, config.confidence, config.seed)
         ),
+        swaps=tuple(
+            summarise_swaps(*key, name, swaps, [run.swaps[name] for run in runs], config.confidence, config.seed)
+            for name, swaps in asked.swaps.items()
+            for key, runs in trained.items()
+        ),
+        swap_comparisons=tuple(
+            found
+            for name in asked.swaps
+            for inputs in config.inputs
+            for first, second in combinations(config.mixtures, 2)
+            for found in compare_swaps(
+                first,
+                second,
+                inputs,
+                name,
+                *([run.swaps[name] for run in trained[mixture, inputs]] for mixture in (first, second)),
+            )
+        ),
+        spliced=tuple(
+            summarise_spliced(
+                *key, [one.row.group for one in spliced], [run.spliced for run in runs], config.confidence, config.seed
+            )
+            for key, runs in trained.items()
+            if spliced
+        ),
+        notes=notes,
     )
 
 
@@ -155,11 +216,11 @@ def _mix(
     rows: Sequence[TwoInputRow],
     classes: tuple[str, ...],
     mixture: MixtureName,
-) -> TwoInputData:
-    """Return a mixture's rows; what is held out is the same for all seeds and mixtures."""
+) -> tuple[TwoInputData, DataRecord]:
+    """Return a mixture's rows and the record of them; what is held out is the same for all seeds and mixtures."""
     proportions = {part: value for part, value in config.proportions.items() if part in MIXTURES[mixture]}
-    train, held_out, _ = mix_parts(index, mixture, proportions, config.seed, config.held_out.share)
-    return TwoInputData(tuple(rows), train, held_out, classes)
+    train, held_out, record = mix_parts(index, mixture, proportions, config.seed, config.held_out.share)
+    return TwoInputData(tuple(rows), train, held_out, classes), record
 
 
 def _list_held_dyadic(data: dict[MixtureName, TwoInputData], bench: Sequence[TwoInputRow]) -> list[TwoInputRow]:
@@ -176,8 +237,7 @@ def _train_run(
     mixture: MixtureName,
     inputs: TwoInputs,
     seed: int,
-    bench: Sequence[TwoInputRow],
-    shown: Sequence[TwoInputRow],
+    asked: _Asked,
 ) -> TrainedRun:
     from bystander.tasks.training.two_input import answer_two_input
 
@@ -185,9 +245,17 @@ def _train_run(
     own = config.model_copy(update={"seed": seed})
     with tempfile.TemporaryDirectory(prefix="bystander-mixtures-") as folder:
         model, outcome = train_two_input_rows(own, model_config, data, Path(folder), f"{mixture}/{inputs}/{seed}")
-    found = answer_two_input(model, make_examples(shown, data.classes, model_config.hash_buckets))
+    bench, buckets = asked.bench, model_config.hash_buckets
+    found = answer_two_input(model, make_examples(asked.shown, data.classes, buckets))
     answers = judge_answers(found.probabilities[: len(bench)], data.classes, bench)
     shares = share_answers(answers, bench)
+    swapped = {name: answer_swaps(model, swaps, buckets) for name, swaps in asked.swaps.items()}
+    clips = [
+        TwoInputExample(hash_words(one.row.words, buckets), frames, 0)
+        for one in asked.spliced
+        for frames in (one.one_voice, one.two_voices)
+    ]
+    spliced = 1 - answer_two_input(model, clips).probabilities[:, 0] if clips else np.empty(0)
     points = [
         CurvePoint(step=record.step, loss=record.loss, held_out_loss=record.held_out_loss)
         for record in outcome.history
@@ -204,7 +272,8 @@ def _train_run(
         dyadic_interruption=shares.dyadic_interruption,
         curve=tuple(thin_curve(points, _EVERY_POINT)),
     )
-    return TrainedRun(record, sum(weight.numel() for weight in model.parameters()), answers, found.embeddings)
+    parameters = sum(weight.numel() for weight in model.parameters())
+    return TrainedRun(record, parameters, answers, swapped, spliced.reshape(-1, 2), found.embeddings)
 
 
 def thin_curve(points: Sequence[CurvePoint], most: int) -> list[CurvePoint]:

@@ -65,14 +65,17 @@ def estimate_share(
     chosen, counts = seeds.read(metric, rows)
     if not chosen:
         return None
-    found = estimate_mean(
-        counts.mean(0).tolist(),
-        seed=derive_seed(seed, f"{seeds.mixture}/{seeds.inputs}/{metric}", "mixture_rows"),
-        clusters=[row.group for row in chosen],
-        level=confidence,
-    )
+    own = derive_seed(seed, f"{seeds.mixture}/{seeds.inputs}/{metric}", "mixture_rows")
+    return estimate_both(counts.astype(np.float64), [row.group for row in chosen], confidence, own)
+
+
+def estimate_both(
+    values: npt.NDArray[np.float64], clusters: Sequence[str], confidence: float, seed: int
+) -> SeedEstimate:
+    """Return the mean of values, shape (seeds, items), over seeds and over items, of which whole clusters are drawn."""
+    found = estimate_mean(values.mean(0).tolist(), seed=seed, clusters=clusters, level=confidence)
     return SeedEstimate(
-        over_seeds=estimate_over_seeds(counts.mean(1).tolist(), confidence),
+        over_seeds=estimate_over_seeds(values.mean(1).tolist(), confidence),
         over_rows=Estimate(mean=found.mean, low=found.low, high=found.high, n=found.n),
     )
 
@@ -91,7 +94,7 @@ def compare_shares(
     if not chosen:
         return []
     differences = ours.mean(1) - theirs.mean(1)
-    statistic, p = _test_differences(differences)
+    statistic, p = test_differences(differences)
     by_row = compare_binary(_vote(chosen, ours), _vote(chosen, theirs))
     names = {"first": first.mixture, "second": second.mixture, "inputs": first.inputs, "metric": metric}
     return [
@@ -116,7 +119,8 @@ def compare_shares(
     ]
 
 
-def _test_differences(differences: npt.NDArray[np.float64]) -> tuple[float | None, float | None]:
+def test_differences(differences: npt.NDArray[np.float64]) -> tuple[float | None, float | None]:
+    """Return t and p of Student's test that the mean difference is 0; both None where it is undefined."""
     if np.ptp(differences) <= 1e-12:
         return (0.0, 1.0) if abs(differences[0]) <= 1e-12 else (None, None)
     from scipy import stats

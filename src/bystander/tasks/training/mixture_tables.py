@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from bystander.schemas.evaluation_scores import Estimate
-from bystander.schemas.mixture_results import PAPER_FIGURES, MixtureResults, MixtureSummary, SeedEstimate
+from bystander.schemas.mixture_results import PAPER_FIGURES, MixtureResults, MixtureSummary
+from bystander.tasks.training.reliance_tables import (
+    INPUT_NAMES,
+    format_estimate,
+    format_figure,
+    format_p,
+    format_reliance,
+    format_share,
+    tabulate,
+)
 
-_INPUTS = {"text_and_sound": "words and sound", "text": "words alone", "sound": "sound alone"}
 _METRICS = {
     "false_interruption": "false interruptions",
     "recognised": "recognised",
@@ -27,7 +34,7 @@ def format_tables(results: MixtureResults) -> str:
         f"scored on the {two} two-speaker rows (TPI-Test) and the {one} one-speaker rows of the same kind of words "
         f"(Janus-Test) of `{results.bench.build}`. A share is the mean over seeds [{level} by Student's t over seeds; "
         f"{level} by the bootstrap over requests].",
-        _tabulate(
+        tabulate(
             ("mixture", "perceives", *_METRICS.values(), "gap", "AUC of twins"),
             (_list_shares(summary) for summary in results.summaries),
         ),
@@ -37,12 +44,12 @@ def format_tables(results: MixtureResults) -> str:
         "than another has none. AUC of twins: whether the model finds the two-speaker one of two rows with the same "
         "words; 0.5 is chance, and all that words alone can reach.",
         "What the TPI paper measured with a model of seven billion weights, judged by a language model (Table 2):",
-        _tabulate(
+        tabulate(
             ("mixture", "RSF on Janus-Test (lower is better)", "RSF on TPI-Test (higher is better)"),
             ((name, f"{figure.janus_rsf:.2f}", f"{figure.tpi_rsf:.2f}") for name, figure in PAPER_FIGURES.items()),
         ),
         "## Rows",
-        _tabulate(
+        tabulate(
             ("mixture", "two speakers", "dyadic", "hard negatives", "held out"),
             (
                 (
@@ -54,20 +61,22 @@ def format_tables(results: MixtureResults) -> str:
             ),
         ),
         "## Paired tests",
-        _tabulate(
+        tabulate(
             ("first", "second", "perceives", "share", "difference", "by seed: t, p", "by row: p (McNemar, majority)"),
             _list_tests(results),
         ),
+        *format_reliance(results),
         "## Controls that do not know who speaks",
-        _tabulate(
-            ("hears", "mixture", "false interruptions", "recognised", "AUC of twins", "what it is"),
+        tabulate(
+            ("control", "mixture", "false interruptions", "recognised", "on requests alone", "AUC of twins", "of"),
             (
                 (
                     score.name,
                     score.mixture,
                     f"{score.false_interruption:.2f}",
                     f"{score.recognised:.2f}",
-                    _format(score.twin_auc),
+                    format_figure(score.request_interruption),
+                    format_figure(score.twin_auc),
                     score.detail,
                 )
                 for score in results.confounds
@@ -77,14 +86,14 @@ def format_tables(results: MixtureResults) -> str:
         else "None: no mixture has rows of one speaker.",
         "## Embeddings",
         f"A linear probe, tried on rows that it has not seen; AUC [{level}].",
-        _tabulate(
+        tabulate(
             ("mixture", "tells", "from", "AUC", "rows"),
             (
                 (
                     found.mixture,
                     found.first.replace("_", " "),
                     found.second.replace("_", " "),
-                    f"{_format(found.auc)} [{_format(found.low)}, {_format(found.high)}]",
+                    f"{format_figure(found.auc)} [{format_figure(found.low)}, {format_figure(found.high)}]",
                     str(found.n),
                 )
                 for found in results.separations
@@ -99,10 +108,10 @@ def _list_shares(summary: MixtureSummary) -> tuple[str, ...]:
     shares = [getattr(summary, metric) for metric in _METRICS]
     return (
         summary.mixture,
-        _INPUTS[summary.inputs],
-        *(_format_share(share) for share in shares),
-        _format(_measure_gap(summary)),
-        _format_estimate(summary.twin_auc),
+        INPUT_NAMES[summary.inputs],
+        *(format_share(share) for share in shares),
+        format_figure(_measure_gap(summary)),
+        format_estimate(summary.twin_auc),
     )
 
 
@@ -117,39 +126,13 @@ def _list_tests(results: MixtureResults) -> Iterable[tuple[str, ...]]:
         if paired_by != "seed":
             continue
         by_row = tests[first, second, inputs, metric, "row"]
-        statistic = "undefined" if by_seed.p is None else f"{_format(by_seed.statistic)}, {_format_p(by_seed.p)}"
+        statistic = "undefined" if by_seed.p is None else f"{format_figure(by_seed.statistic)}, {format_p(by_seed.p)}"
         yield (
             first,
             second,
-            _INPUTS[inputs],
+            INPUT_NAMES[inputs],
             _METRICS[metric],
             f"{by_seed.difference:+.2f}",
             statistic,
-            _format_p(by_row.p),
+            format_p(by_row.p),
         )
-
-
-def _format_share(share: SeedEstimate | None) -> str:
-    if share is None:
-        return "-"
-    rows = share.over_rows
-    return f"{_format_estimate(share.over_seeds)[:-1]}; {_format(rows.low)}, {_format(rows.high)}]"
-
-
-def _format_estimate(estimate: Estimate) -> str:
-    if estimate.mean is None:
-        return "-"
-    return f"{_format(estimate.mean)} [{_format(estimate.low)}, {_format(estimate.high)}]"
-
-
-def _format(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _format_p(p: float | None) -> str:
-    return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _tabulate(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -11,8 +11,9 @@ from bystander.schemas.errors import ConfigError
 from bystander.schemas.train_tpi_config import TrainTpiConfig
 from bystander.schemas.training_data import DataRecord, LeftOutRow
 from bystander.tasks.training.dyadic_rows import index_dyadic
+from bystander.tasks.training.hold_out import hold_out_voices
 from bystander.tasks.training.mixture import mix_parts, take_all
-from bystander.tasks.training.row_index import RowIndex, index_sid_builds, index_tpi_builds, join_indexes
+from bystander.tasks.training.row_index import IndexedFile, RowIndex, index_sid_builds, index_tpi_builds, join_indexes
 from bystander.tasks.training.shard_examples import CACHE_MIB, MakeExample, ShardExamples
 
 
@@ -26,6 +27,10 @@ class TrainingRows:
     record: DataRecord
     left_out: tuple[LeftOutRow, ...]
     """Rows that the index left out; `train.left_out` has those that turned out to be unusable."""
+    files: tuple[IndexedFile, ...]
+    """That they lie in."""
+    remarks: tuple[str, ...] = ()
+    """Sentences for a person, on what the held-out slice lacks."""
 
 
 def open_tpi_rows(
@@ -75,7 +80,7 @@ def open_sid_rows(
     cache_mib: float = CACHE_MIB,
     left_out_file: Path | None = None,
 ) -> TrainingRows:
-    """Open all rows of SID builds, each once an epoch; those of one recording are held out together, or none is.
+    """Open all rows of SID builds, each once an epoch; voices and recordings are held out whole (`hold_out_voices`).
 
     Raises:
         ConfigError: no build is named, or there is no row to train on.
@@ -85,7 +90,8 @@ def open_sid_rows(
     if not builds:
         raise ConfigError("data: name the folder of a finished build of SID rows")
     index = index_sid_builds(builds, to_train_on=True)
-    train, held, record = take_all(index, seed, held_out)
+    slice_ = hold_out_voices(index, seed, held_out)
+    train, held, record = take_all(index, slice_.held, seed, held_out)
     make = partial(
         ShardExamples,
         index,
@@ -96,8 +102,14 @@ def open_sid_rows(
         cache_mib=cache_mib,
         left_out_file=left_out_file,
     )
-    return _join(index, make(draws=train), make(draws=held), record)
+    return _join(index, make(draws=train), make(draws=held), record, slice_.remarks)
 
 
-def _join(index: RowIndex, train: ShardExamples, held_out: ShardExamples, record: DataRecord) -> TrainingRows:
-    return TrainingRows(train, held_out if len(held_out) else None, record, index.left_out)
+def _join(
+    index: RowIndex,
+    train: ShardExamples,
+    held_out: ShardExamples,
+    record: DataRecord,
+    remarks: tuple[str, ...] = (),
+) -> TrainingRows:
+    return TrainingRows(train, held_out if len(held_out) else None, record, index.left_out, index.files, remarks)

@@ -88,14 +88,20 @@ def measure_clip(row: Mapping[str, Any], detector: MeasuringDetector) -> Measure
         InputError: the clip cannot be decoded.
         EngineError: the detector failed.
     """
-    samples = hear_clip(row["audio"])
+    break_s = None if row["total_nonbreak"] else float(row["break_time_s"])
+    return measure_samples(hear_clip(row["audio"]), float(row["duration_s"]), break_s, detector)
+
+
+def measure_samples(
+    samples: Samples, duration_s: float, break_s: float | None, detector: MeasuringDetector
+) -> MeasuredClip:
+    """Play a clip's sound, 16 kHz, to a new stream of a detector, see `measure_clip`."""
     stream = detector.open_stream()
     size = detector.chunk_samples
     starts = range(0, len(samples), size)
     probabilities = [stream.measure(samples[start : start + size]) for start in starts]
-    heard = [min((start + size) / SAMPLING_RATE, float(row["duration_s"])) for start in starts]
-    break_s = None if row["total_nonbreak"] else float(row["break_time_s"])
-    return MeasuredClip(np.array(heard), np.array(probabilities), float(row["duration_s"]), break_s)
+    heard = [min((start + size) / SAMPLING_RATE, duration_s) for start in starts]
+    return MeasuredClip(np.array(heard), np.array(probabilities), duration_s, break_s)
 
 
 def pick_threshold(clips: Sequence[MeasuredClip], k: int) -> PickedThreshold:
@@ -135,7 +141,8 @@ def _list_candidates(runs: Sequence[Series]) -> list[float]:
     between = (values[1:] + values[:-1]) / 2
     if len(between) > _MAX_CANDIDATES:
         between = between[np.linspace(0, len(between) - 1, _MAX_CANDIDATES).round().astype(int)]
-    return [float(one) for one in np.unique(np.append(between, 0.5))]
+    # A threshold that a person may type has no more digits than it needs.
+    return [float(one) for one in np.unique([float(f"{one:.6g}") for one in (*between, 0.5)])]
 
 
 def _score(clips: Sequence[MeasuredClip], runs: Sequence[Series], k: int, threshold: float) -> ThresholdScore:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bystander.pages.training_report import render_training_report
 from bystander.schemas.training_config import TrainingConfig
+from bystander.schemas.training_data import DataRecord, LeftOutRow
 from bystander.storage.build_manifest import MANIFEST_NAME, REPORT_NAME, get_code_version, list_package_versions
 from bystander.storage.card_parts import CARD_NAME
 from bystander.storage.filesystem import Store
@@ -22,12 +24,15 @@ from bystander.storage.training_manifest import (
     digest_training,
     write_training_manifest,
 )
+from bystander.tasks.training.mixture import tell_data
 from bystander.tasks.training.report_training import describe_training
 from bystander.tasks.training.trained import Trained, TrainedPhase, TrainingInputs
 from bystander.tasks.training.training_history import format_history
 
 _CHUNK_BYTES = 1 << 20
-_OWN_NAMES = frozenset({CARD_NAME, MANIFEST_NAME, REPORT_NAME})
+LEFT_OUT_FILE = "left_out.jsonl"
+"""Of a run: its rows that were not trained on, a JSON object a line; the manifest counts them by reason."""
+_OWN_NAMES = frozenset({CARD_NAME, MANIFEST_NAME, REPORT_NAME, LEFT_OUT_FILE})
 
 
 def publish_training(
@@ -43,7 +48,10 @@ def publish_training(
     folder.remove(MANIFEST_NAME)
     folder.remove_temporaries()  # of a run that was killed here
     folder.remove("", recursive=True)
+    data = _count_left_out(inputs.data, run.left_out)
     files = [_copy(folder, path, name) for name, path in _list_files(run.folder)]
+    if rows := (*inputs.left_out, *run.left_out):
+        files.append(_write(folder, LEFT_OUT_FILE, "".join(f"{row.model_dump_json()}\n" for row in rows).encode()))
     files += [
         _write(folder, _name_history(phase), format_history(phase.outcome.history).encode()) for phase in run.phases
     ]
@@ -53,11 +61,11 @@ def publish_training(
         architecture=architecture,
         content_digest=digest_training(kind, config, inputs.data, inputs.base_model),
         config=config.model_dump(mode="json"),
-        data=inputs.data,
+        data=data,
         base_model=inputs.base_model,
         phases=tuple(_describe_phase(phase) for phase in run.phases),
         figures=dict(run.figures),
-        notes=run.notes,
+        notes=(*run.notes, *tell_data(inputs.data)),
         files=tuple(files),
         code_version=get_code_version(),
         packages=list_package_versions(PACKAGES),
@@ -67,6 +75,12 @@ def publish_training(
     manifest = manifest.model_copy(update={"files": (*files, card, report)})
     write_training_manifest(folder, manifest)
     return manifest
+
+
+def _count_left_out(data: DataRecord, rows: Iterable[LeftOutRow]) -> DataRecord:
+    """Return the record with rows that were found unusable when they were read, a row once for each reason."""
+    found = Counter(reason for _, _, reason in {(row.file, row.row, row.reason) for row in rows})
+    return data.model_copy(update={"left_out": dict(sorted((found + Counter(data.left_out)).items()))})
 
 
 def _describe_phase(phase: TrainedPhase) -> PhaseRecord:

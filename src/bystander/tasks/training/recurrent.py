@@ -1,25 +1,38 @@
-"""Training of the recurrent detector: a small causal network over log-mel features, heard afterwards without torch."""
+"""Training of the recurrent detector: a small causal network over features of sound, heard afterwards without torch."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bystander.schemas.detector_configs import RecurrentDetectorConfig
 from bystander.schemas.errors import ConfigError
-from bystander.schemas.identity import derive_seed
+from bystander.schemas.identity import derive_seed, make_rng
 from bystander.schemas.train_sid_config import RecurrentConfig, TrainSidConfig
+from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE
+from bystander.tasks.engines.model_revision import read_revision
 from bystander.tasks.engines.recurrent_detector import RecurrentDetector
+from bystander.tasks.engines.step_features import LogMelFeatures, RecogniserFeatures, StepFeatures
+from bystander.tasks.training.clip_augmentation import augment_clip
 from bystander.tasks.training.contract import FitJob
+from bystander.tasks.training.left_out_rows import gather_left_out
 from bystander.tasks.training.open_rows import TrainingRows, open_sid_rows
-from bystander.tasks.training.pick_threshold import PickedThreshold, measure_clip, pick_threshold
+from bystander.tasks.training.pick_threshold import (
+    MeasuredClip,
+    PickedThreshold,
+    measure_clip,
+    measure_samples,
+    pick_threshold,
+)
 from bystander.tasks.training.recurrent_examples import (
     RECURRENT_COLUMNS,
     MakeSpokenClip,
     RecurrentExamples,
     collate_examples,
 )
+from bystander.tasks.training.sid_crops import hear_clip
 from bystander.tasks.training.sid_rows import read_held_out, write_json
 from bystander.tasks.training.sid_sections import describe_sections
 from bystander.tasks.training.sid_trainers import MODEL_FOLDER, SidDesk, describe_usage
@@ -44,7 +57,9 @@ class RecurrentTrainer:
             raise ConfigError(f"model.architecture: {config.model.architecture} is trained elsewhere than recurrent")
         self._config = config
         self._model_config = config.model
-        self._inputs = TrainingInputs(self._open(None).record)
+        opened = self._open(None)
+        self._inputs = TrainingInputs(opened.record, left_out=opened.left_out)
+        self._remarks = opened.remarks
 
     @property
     def inputs(self) -> TrainingInputs:
@@ -55,7 +70,8 @@ class RecurrentTrainer:
         """Train, and write the detector into `model` of the output, its threshold's curve beside.
 
         Raises:
-            EngineSetupError: torch is missing.
+            EngineSetupError: torch is missing, or the recogniser cannot be opened.
+            ModelStoreError: the recogniser is not in the store.
             BuildError: the loss is not finite any more, or the checkpoints come from other data.
             StorageError: a shard cannot be read, or a checkpoint cannot be written.
         """
@@ -64,35 +80,56 @@ class RecurrentTrainer:
         from bystander.tasks.training.recurrent_export import save_recurrent
         from bystander.tasks.training.recurrent_model import RecurrentNetwork
 
+        features, revision = self._open_features()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(self._config.seed, DETECTION, "weights"))
-            network = RecurrentNetwork(self._model_config)
-        phase = self._run(desk, network)
+            network = RecurrentNetwork(self._model_config, features.bands, features.empty)
+        phase = self._run(desk, network, features)
+        features.close()
         folder = desk.output / MODEL_FOLDER
-        save_recurrent(network, self._config, 0.5, folder)
+        save_recurrent(network, self._config, 0.5, folder, revision)
         picked = self._choose_threshold(desk, folder)
         parameters = sum(weight.numel() for weight in network.parameters())
         figures: dict[str, Any] = {"parameters": parameters}
         notes = ["It runs on onnxruntime without torch, in the same time for each second of a clip."]
+        if self._model_config.features == "recogniser":
+            notes.append(f"It hears through the encoder of {self._model_config.recogniser}, which has to be there.")
+        notes += self._remarks
         if picked is None:
             notes.append("No clip was held out, so the threshold was not chosen: it is 0.5.")
         else:
-            save_recurrent(network, self._config, picked.threshold, folder)
+            save_recurrent(network, self._config, picked.threshold, folder, revision)
+            if self._model_config.augmentation and self._model_config.varied_thresholds:
+                notes.append(
+                    f"The threshold was chosen on {picked.clips} held-out clips, as they are and in "
+                    f"{self._model_config.varied_thresholds} varied versions; `held_out_apt_s` is over all of these."
+                )
             write_json(desk.output / "threshold.json", picked.describe(self._config.k))
             figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
             figures["held_out_false_interruptions"] = picked.false_interruptions
-        sections = describe_sections(self._config, picked, desk.work, _CROP_NOTE)
-        return Trained(desk.output, (phase,), figures, tuple(notes), describe_usage(self._config), sections)
+        sections = describe_sections(self._config, picked, _CROP_NOTE)
+        usage, left_out = describe_usage(self._config), gather_left_out(desk.work)
+        return Trained(desk.output, (phase,), figures, tuple(notes), usage, sections, left_out)
 
-    def _run(self, desk: SidDesk, network: Any) -> TrainedPhase:
+    def _open_features(self) -> tuple[StepFeatures, str]:
+        """Return what the network hears, and the revision of the recogniser, if one has a part in it."""
+        model = self._model_config
+        if model.features == "log_mel":
+            return LogMelFeatures(model.mel_bands), ""
+        path = ModelStore().resolve(model.recogniser)
+        return RecogniserFeatures(path), read_revision(model.recogniser, path)
+
+    def _run(self, desk: SidDesk, network: Any, features: StepFeatures) -> TrainedPhase:
         rows = self._open(desk.work / "left_out.jsonl")
         held_out = rows.held_out
         return desk.fit(
             FitJob(
                 config=self._config,
                 model=network,
-                train=RecurrentExamples(rows.train, self._config, varies=True),
-                held_out=None if held_out is None else RecurrentExamples(held_out, self._config, varies=False),
+                train=RecurrentExamples(rows.train, self._config, varies=True, features=features),
+                held_out=None
+                if held_out is None
+                else RecurrentExamples(held_out, self._config, varies=False, features=features),
                 collate=collate_examples,
                 folder=desk.work,
                 phase=DETECTION,
@@ -112,10 +149,24 @@ class RecurrentTrainer:
         )
 
     def _choose_threshold(self, desk: SidDesk, folder: Path) -> PickedThreshold | None:
+        """Choose the threshold on held-out clips as they are and varied, both alike."""
         desk.on_phase("choosing the threshold on held-out clips")
-        detector = RecurrentDetector(RecurrentDetectorConfig(model=str(folder)), Path)
+        settings, times = self._model_config.augmentation, self._model_config.varied_thresholds
+        detector = RecurrentDetector(RecurrentDetectorConfig(model=str(folder)), ModelStore().resolve)
+        measured: list[MeasuredClip] = []
         try:
-            measured = [measure_clip(row, detector) for row in read_held_out(self._config)]
+            for row in read_held_out(self._config):
+                clip = measure_clip(row, detector)
+                measured += [clip] * (times if settings and times else 1)
+                for version in range(times if settings else 0):
+                    assert settings is not None
+                    rng = make_rng(self._config.seed, row["id"], "vary_held_out", version)
+                    samples, break_s = augment_clip(hear_clip(row["audio"]), SAMPLING_RATE, clip.break_s, settings, rng)
+                    duration_s = len(samples) / SAMPLING_RATE
+                    measured.append(measure_samples(samples, duration_s, break_s, detector))
         finally:
             detector.close()
-        return pick_threshold(measured, self._config.k) if measured else None
+        if not measured:
+            return None
+        copies = 2 * times if settings and times else 1
+        return replace(pick_threshold(measured, self._config.k), clips=len(measured) // copies)

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from bystander.schemas.engines import Samples
 from bystander.schemas.identity import make_rng
 from bystander.schemas.train_sid_config import Augmentation, CropSettings, RecurrentConfig, TrainSidConfig
-from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE, STEP_FRAMES, STEP_S, Features, measure_log_mel
+from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE, STEP_FRAMES, STEP_S, Features
+from bystander.tasks.engines.step_features import LogMelFeatures, StepFeatures
 from bystander.tasks.training.clip_augmentation import augment_clip
 from bystander.tasks.training.contract import ExampleSource
 from bystander.tasks.training.crops import Times, end_density, label_ends
@@ -28,6 +29,8 @@ RECURRENT_COLUMNS = ("language", "duration_s", "total_nonbreak", "break_time_s",
 _STAGE = "vary_clip"
 _BEFORE_S = 0.03
 """Kept of a clip before its first word, where another is put before it."""
+_KEPT_BYTES = 512 << 20
+"""Most that a process keeps of the features of versions that come again; others are computed again."""
 
 Steps = npt.NDArray[np.float32]
 
@@ -52,7 +55,7 @@ class SpokenClip:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentExample:
-    """One clip: arrays over its steps of 40 ms."""
+    """One clip: arrays over its steps."""
 
     steps: Features
     """Shape (steps, STEP_FRAMES, bands)."""
@@ -83,15 +86,29 @@ class MakeSpokenClip:
 class RecurrentExamples:
     """An `ExampleSource` over one of `SpokenClip`s: joins, varies and weighs them. It can be pickled."""
 
-    def __init__(self, clips: ExampleSource, config: TrainSidConfig, *, varies: bool) -> None:
-        """Take the clips' source; what `varies` not is heard as it is, as what is held out should be."""
+    def __init__(
+        self, clips: ExampleSource, config: TrainSidConfig, *, varies: bool, features: StepFeatures | None = None
+    ) -> None:
+        """Take the clips' source; what `varies` not is heard as it is, as what is held out should be.
+
+        Args:
+            clips: the source.
+            config: of the run.
+            varies: whether clips are varied.
+            features: what is made of the sound; log-mel without it.
+        """
         model = config.model
         assert isinstance(model, RecurrentConfig)
         self._clips = clips
         self._seed = config.seed
         self._crops = config.crops
-        self._bands = model.mel_bands
+        self._features: StepFeatures = LogMelFeatures(model.mel_bands) if features is None else features
         self._augmentation = model.augmentation if varies else None
+        self._kept: dict[tuple[int, int], tuple[npt.NDArray[np.float16], float | None]] = {}
+        self._kept_bytes = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_kept": {}, "_kept_bytes": 0}
 
     def __len__(self) -> int:
         return len(self._clips)
@@ -122,12 +139,31 @@ class RecurrentExamples:
 
     def _make(self, clip: SpokenClip, number: int, epoch: int) -> RecurrentExample:
         settings = self._augmentation
-        if settings is None:
-            return weigh_crops(measure_log_mel(clip.samples, self._bands), clip.break_s, self._crops)
-        rng = make_rng(self._seed, clip.id, _STAGE, epoch)
-        clip = self._join(clip, number, epoch, settings, rng)
+        if settings is not None and settings.versions is None:
+            steps, break_s = self._vary(clip, number, epoch, settings)
+            return weigh_crops(steps, break_s, self._crops, self._features.step_s)
+        version = 0
+        if settings is not None and settings.versions is not None:
+            version = int(make_rng(self._seed, clip.id, "version", epoch).integers(settings.versions))
+        kept = self._kept.get((number, version))
+        if kept is None:
+            if settings is not None and version:
+                steps, break_s = self._vary(clip, number, version, settings)
+            else:
+                steps, break_s = self._features.open_stream().accept(clip.samples), clip.break_s
+            kept = steps.astype(np.float16), break_s
+            if self._kept_bytes + kept[0].nbytes <= _KEPT_BYTES:
+                self._kept[number, version] = kept
+                self._kept_bytes += kept[0].nbytes
+        return weigh_crops(kept[0].astype(np.float32), kept[1], self._crops, self._features.step_s)
+
+    def _vary(
+        self, clip: SpokenClip, number: int, version: int, settings: Augmentation
+    ) -> tuple[Features, float | None]:
+        rng = make_rng(self._seed, clip.id, _STAGE, version)
+        clip = self._join(clip, number, version, settings, rng)
         samples, break_s = augment_clip(clip.samples, SAMPLING_RATE, clip.break_s, settings, rng)
-        return weigh_crops(measure_log_mel(samples, self._bands), break_s, self._crops)
+        return self._features.open_stream().accept(samples), break_s
 
     def _join(
         self, clip: SpokenClip, number: int, epoch: int, settings: Augmentation, rng: np.random.Generator
@@ -166,10 +202,12 @@ def join_clips(before: SpokenClip, clip: SpokenClip, gap_s: float) -> SpokenClip
     )
 
 
-def weigh_crops(steps: Features, break_s: float | None, crops: CropSettings) -> RecurrentExample:
-    """Return the example of a clip's features: each step's label, and its share of the crops."""
-    ends_s: Times = (np.arange(len(steps), dtype=np.float64) + 1) * STEP_S
-    density = end_density(ends_s - STEP_S / 2, max(len(steps), 1) * STEP_S, break_s, crops)
+def weigh_crops(
+    steps: Features, break_s: float | None, crops: CropSettings, step_s: float = STEP_S
+) -> RecurrentExample:
+    """Return the example of a clip's features, steps of `step_s`: each step's label, and its share of the crops."""
+    ends_s: Times = (np.arange(len(steps), dtype=np.float64) + 1) * step_s
+    density = end_density(ends_s - step_s / 2, max(len(steps), 1) * step_s, break_s, crops)
     weights = density / max(float(density.sum()), 1e-9)
     return RecurrentExample(steps, label_ends(ends_s, break_s).astype(np.float32), weights.astype(np.float32))
 

@@ -50,7 +50,7 @@ def export_recurrent(network: RecurrentNetwork, config: RecurrentConfig, path: P
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     state = (1, 1, config.hidden)
-    inputs = [describe("frames", 1, config.mel_bands, "frames")]
+    inputs = [describe("frames", 1, network.bands, "frames")]
     inputs += [describe(f"state{layer}", *state) for layer in range(config.layers)]
     outputs = [describe("probabilities", "steps")] + [describe(f"next{i}", *state) for i in range(config.layers)]
     made = helper.make_graph(graph.nodes, "recurrent", inputs, outputs, graph.constants)
@@ -61,14 +61,19 @@ def export_recurrent(network: RecurrentNetwork, config: RecurrentConfig, path: P
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
-def save_recurrent(network: RecurrentNetwork, config: TrainSidConfig, threshold: float, folder: Path) -> None:
+def save_recurrent(
+    network: RecurrentNetwork, config: TrainSidConfig, threshold: float, folder: Path, recogniser_revision: str = ""
+) -> None:
     """Write the folder of a detector: its graph, and a `config.json` that says how it hears a stream."""
     model = config.model
     assert isinstance(model, RecurrentConfig)
     folder.mkdir(parents=True, exist_ok=True)
     export_recurrent(network, model, folder / GRAPH_NAME)
     settings = RecurrentFolder(
-        mel_bands=model.mel_bands,
+        features=model.features,
+        recogniser=model.recogniser if model.features == "recogniser" else None,
+        recogniser_revision=recogniser_revision or None,
+        mel_bands=network.bands,
         context_steps=model.context_steps,
         hidden=model.hidden,
         layers=model.layers,

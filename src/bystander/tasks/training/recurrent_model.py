@@ -19,12 +19,15 @@ from bystander.tasks.engines.log_mel_steps import EMPTY_FEATURE, STEP_FRAMES
 
 
 class RecurrentNetwork(nn.Module):
-    """Log-mel steps in, a logit a step out."""
+    """Steps of features in, a logit a step out."""
 
-    def __init__(self, config: RecurrentConfig) -> None:
+    def __init__(self, config: RecurrentConfig, bands: int | None = None, empty: float = EMPTY_FEATURE) -> None:
+        """Make a network for frames of `bands` numbers, those of log-mel by default, `empty` before a clip."""
         super().__init__()
+        self.bands = config.mel_bands if bands is None else bands
+        self.empty = empty
         self.context_frames = config.context_steps * STEP_FRAMES
-        self.convolution = nn.Conv1d(config.mel_bands, config.hidden, self.context_frames + STEP_FRAMES, STEP_FRAMES)
+        self.convolution = nn.Conv1d(self.bands, config.hidden, self.context_frames + STEP_FRAMES, STEP_FRAMES)
         self.recurrent = nn.GRU(config.hidden, config.hidden, config.layers, batch_first=True)
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.hidden, 1)
@@ -45,7 +48,7 @@ class RecurrentNetwork(nn.Module):
         """
         clips, count = steps.shape[:2]
         frames = steps.reshape(clips, count * STEP_FRAMES, -1).transpose(1, 2)
-        frames = functional.pad(frames, (self.context_frames, 0), value=EMPTY_FEATURE)
+        frames = functional.pad(frames, (self.context_frames, 0), value=self.empty)
         seen = functional.relu(self.convolution(frames)).transpose(1, 2)
         states, _unused = self.recurrent(self.dropout(seen))
         logits = self.head(self.dropout(states)).squeeze(2)

@@ -35,7 +35,6 @@ def describe_training(manifest: TrainingManifest, run: Trained) -> TrainingRepor
         ),
         settings=manifest.config,
         data=manifest.data,
-        left_out=sections.left_out,
         phases=tuple(
             PhaseCurves(phase.phase, phase.outcome.history, phase.outcome.resumed_from) for phase in run.phases
         ),

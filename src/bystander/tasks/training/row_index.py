@@ -1,7 +1,7 @@
 """Where training rows are: an index of light columns of finished builds, without their audio.
 
 Shards are looked at once: size, number of rows, and a few light columns. Their audio is not read, so damage within it
-is found by whoever reads the row, see `shard_examples`.
+is found by `check_sums` where that is cheap, else by whoever reads the row, see `shard_examples`.
 """
 
 from __future__ import annotations
@@ -14,20 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bystander.schemas.errors import BuildError, CorruptPartError, InputError, StorageError
+from bystander.schemas.errors import BuildError, CorruptPartError, StorageError
 from bystander.schemas.training_data import LeftOutRow, SourceKind, SourceRecord
-from bystander.storage.build_manifest import (
-    MANIFEST_NAME,
-    ManifestBase,
-    ShardInfo,
-    digest_rows,
-    read_build_kind,
-    read_manifest,
-)
+from bystander.storage.build_manifest import ShardInfo, digest_rows
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.parquet_files import open_parquet
-from bystander.storage.releases import pin_build
-from bystander.storage.sid_manifest import read_sid_manifest
+from bystander.tasks.training.named_builds import open_named_build
 
 INDEX_ROW = pa.schema(
     [
@@ -43,12 +35,16 @@ INDEX_ROW = pa.schema(
         pa.field("file", pa.int32(), nullable=False),  # position in `RowIndex.files`
         pa.field("row_group", pa.int32(), nullable=False),
         pa.field("row", pa.int32(), nullable=False),  # within the row group
+        pa.field("voice", pa.string()),  # of a SID row, its speaker
+        pa.field("language", pa.string()),  # of a SID row
     ]
 )
 
+CHECKED_BYTES = 2 << 30
+"""Shards of a run that are no larger, all together, are held against their checksums before it begins."""
 AUDIO_COLUMN = "audio"
 _TPI = ("id", "query_id", "query_text", "n_speakers", "duration_s", "primary_text", "third_party_text", "reply")
-_SID = ("id", "recording_id", "category", "duration_s", "text")
+_SID = ("id", "recording_id", "category", "duration_s", "text", "speaker", "language")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +90,20 @@ class RowIndex:
         return len(self.rows)
 
 
-def index_tpi_builds(addresses: Sequence[str], to_train_on: bool = False) -> RowIndex:
-    """Return the index of finished TPI builds; `latest` stands for the latest release.
+def index_tpi_builds(addresses: Sequence[str], to_train_on: bool = False, option: str = "--data") -> RowIndex:
+    """Return the index of finished TPI builds; `latest` stands for the latest release, `option` names them in messages.
 
     Raises:
         InputError: one is a bench, and its rows are to be trained on.
         BuildError: one is no finished TPI build, or a shard is missing or not as its manifest says.
         StorageError: a shard cannot be read.
     """
-    return join_indexes([_index_build(address, "tpi", to_train_on) for address in addresses])
+    return join_indexes([_index_build(address, "tpi", to_train_on, option) for address in addresses])
 
 
-def index_sid_builds(addresses: Sequence[str], to_train_on: bool = False) -> RowIndex:
+def index_sid_builds(addresses: Sequence[str], to_train_on: bool = False, option: str = "--data") -> RowIndex:
     """Return the index of finished SID builds, see `index_tpi_builds`."""
-    return join_indexes([_index_build(address, "sid", to_train_on) for address in addresses])
+    return join_indexes([_index_build(address, "sid", to_train_on, option) for address in addresses])
 
 
 def join_indexes(indexes: Iterable[RowIndex]) -> RowIndex:
@@ -159,12 +155,8 @@ def count_chars(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(pc.utf8_length(column), 0).cast(pa.int32())
 
 
-def _index_build(address: str, kind: SourceKind, to_train_on: bool) -> RowIndex:
-    pinned = pin_build(address)
-    store = open_store(pinned)
-    if to_train_on and store.exists(MANIFEST_NAME) and read_build_kind(store) == f"{kind}_bench":
-        raise InputError(f"data: {pinned} is a bench, which is for scores alone; name a build of {kind}-train rows")
-    manifest: ManifestBase = read_manifest(store) if kind == "tpi" else read_sid_manifest(store)
+def _index_build(address: str, kind: SourceKind, to_train_on: bool, option: str) -> RowIndex:
+    store, manifest, pinned = open_named_build(option, address, kind, to_train_on)
     found = store.map(lambda shard: _index_shard(store, shard, kind), manifest.shards)
     tables = [
         rows.set_column(INDEX_ROW.get_field_index("file"), INDEX_ROW.field("file"), _repeat(number, len(rows)))
@@ -191,19 +183,43 @@ def _index_shard(store: Store, shard: ShardInfo, kind: SourceKind) -> tuple[Inde
                 raise BuildError(f"{where}: has no column {', '.join(missing)}; it holds no {kind.upper()} rows")
             if file.metadata.num_rows != shard.rows:
                 raise CorruptPartError(
-                    f"{where}: has {file.metadata.num_rows} rows, its manifest says {shard.rows}; build it again",
+                    f"{where}: has {file.metadata.num_rows} rows, its manifest says {shard.rows}; {tell_remedy(store)}",
                     shard.file,
                 )
             light = file.read(columns=list(wanted))
             starts, names = list_group_starts(file.metadata), tuple(file.schema_arrow.names)
     except (pa.ArrowException, OSError, ValueError) as exc:
         reason = str(exc).splitlines()[0].rstrip(".")
-        raise CorruptPartError(f"{where}: cannot be read as Parquet ({reason}); build it again", shard.file) from exc
+        raise CorruptPartError(
+            f"{where}: cannot be read as Parquet ({reason}); {tell_remedy(store)}", shard.file
+        ) from exc
     indexed = IndexedFile(store.uri, shard.file, shard.bytes, shard.sha256, starts, schema_names=names)
     groups, within = number_rows(starts, len(light))
     columns = _describe_tpi(light) if kind == "tpi" else _describe_sid(light)
     columns |= {"file": _repeat(0, len(light)), "row_group": groups, "row": within}
     return indexed, pa.table([columns[name] for name in INDEX_ROW.names], schema=INDEX_ROW)
+
+
+def check_sums(files: Sequence[IndexedFile], most_bytes: int = CHECKED_BYTES) -> None:
+    """Raise where a shard is not as its checksum says, if all of them lie on this machine and are read in seconds.
+
+    Raises:
+        CorruptPartError: it is.
+    """
+    known = [(open_store(file.folder), file) for file in files if file.sha256 is not None]
+    if not all(store.is_local for store, _ in known) or sum(file.bytes for _, file in known) > most_bytes:
+        return
+    for store, file in known:
+        if store.sha256(file.path) != file.sha256:
+            raise CorruptPartError(
+                f"{file.uri}: does not match its checksum in the manifest; {tell_remedy(store)}", file.path
+            )
+
+
+def tell_remedy(folder: Store | str) -> str:
+    """Return what to do about a damaged shard of a build in this folder."""
+    address = folder.uri if isinstance(folder, Store) else folder
+    return f"build it again or copy it whole; `bystander verify {address}` says what else is damaged"
 
 
 def check_size(store: Store, shard: ShardInfo) -> None:
@@ -212,7 +228,7 @@ def check_size(store: Store, shard: ShardInfo) -> None:
     Raises:
         BuildError: it is.
     """
-    remedy = "build it again or copy it whole"
+    remedy = tell_remedy(store)
     try:
         size = store.size(shard.file)
     except StorageError as exc:
@@ -225,6 +241,8 @@ def _describe_tpi(light: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
     parts = pc.if_else(pc.equal(light["n_speakers"], 2), "two_speaker", "hard_negative")
     chars = pc.add(count_chars(light["primary_text"]), count_chars(light["third_party_text"]))
     same = {name: light[name] for name in ("id", "query_id", "query_text", "duration_s")}
+    none = pa.nulls(len(light), pa.string())
+    same |= {"voice": none, "language": none}
     return {**same, "part": parts, "text_chars": chars, "reply_chars": count_chars(light["reply"])}
 
 
@@ -232,7 +250,9 @@ def _describe_sid(light: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
     return {
         "id": light["id"],
         "query_id": pc.coalesce(light["recording_id"], light["id"]),
-        "query_text": pa.nulls(len(light), pa.string()),
+        "query_text": light["text"],
+        "voice": light["speaker"],
+        "language": light["language"],
         "part": light["category"],
         "duration_s": light["duration_s"],
         "text_chars": count_chars(light["text"]),

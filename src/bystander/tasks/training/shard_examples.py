@@ -25,7 +25,7 @@ from bystander.tasks.audio.coding import decode_audio
 from bystander.tasks.audio.resampling import resample
 from bystander.tasks.training.left_out_rows import append_left_out, read_left_out
 from bystander.tasks.training.row_draws import RowDraws, draw_once
-from bystander.tasks.training.row_index import AUDIO_COLUMN, IndexedFile, RowIndex, locate
+from bystander.tasks.training.row_index import AUDIO_COLUMN, IndexedFile, RowIndex, locate, tell_remedy
 
 MakeExample = Callable[[dict[str, Any], np.random.Generator], Any]
 """A row to an example, or to a `RowFault` where none can be made of it. It can be pickled.
@@ -229,7 +229,7 @@ class ShardExamples:
             return
         if self._get_store(file).sha256(file.path) != file.sha256:
             raise CorruptPartError(
-                f"{file.uri}: does not match its checksum in the manifest; build it again", file.path
+                f"{file.uri}: does not match its checksum in the manifest; {tell_remedy(file.folder)}", file.path
             )
         self._whole.add(number)
 
@@ -257,7 +257,7 @@ class ShardExamples:
         except (pa.ArrowException, OSError, ValueError, EOFError) as exc:
             reason = str(exc).splitlines()[0].rstrip(".") if str(exc) else type(exc).__name__
             raise CorruptPartError(
-                f"{file.uri}: row group {group} cannot be read as Parquet ({reason}); build it again or copy it whole",
+                f"{file.uri}: row group {group} cannot be read as Parquet ({reason}); {_tell_remedy(file)}",
                 file.path,
             ) from exc
         while len(self._footers) > _KEPT_FOOTERS:
@@ -283,6 +283,10 @@ class ShardExamples:
             missing = [name for name in missing if name not in schema.names or not schema.field(name).nullable]
             if missing:
                 raise BuildError(f"{file.uri}: has no column {', '.join(missing)}, which this training reads")
+
+
+def _tell_remedy(file: IndexedFile) -> str:
+    return tell_remedy(file.folder) if file.sha256 is not None else "fetch it again"  # without a manifest, no build
 
 
 class _RowGroup:

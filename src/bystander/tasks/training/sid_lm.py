@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +25,9 @@ from bystander.tasks.engines.sid_lm_folder import (
     save_sid_lm,
     stack_features,
 )
-from bystander.tasks.training.asr_examples import AlignmentExample, AlignmentRows, open_alignment_rows
+from bystander.tasks.training.asr_examples import AlignmentExample, open_alignment
 from bystander.tasks.training.contract import ExampleSource, FitJob
+from bystander.tasks.training.left_out_rows import gather_left_out
 from bystander.tasks.training.open_rows import open_sid_rows
 from bystander.tasks.training.pick_threshold import PickedThreshold, measure_clip, pick_threshold
 from bystander.tasks.training.sid_crops import CROP_COLUMNS, CropExample, MakeCrops, count_crops
@@ -110,18 +112,26 @@ class SidLmTrainer:
             raise ConfigError(f"model.architecture: {config.model.architecture} is trained elsewhere than sid_lm")
         self._config = config
         self._model_config = config.model
-        record = open_light_rows(config, CROP_COLUMNS).record
+        opened = open_light_rows(config, CROP_COLUMNS)
+        record, left_out, self._remarks = opened.record, opened.left_out, opened.remarks
         if config.alignment is not None:
-            added = self._open_alignment(None).indexes
+            added = open_alignment(config, config.model).indexes
             known = {source.address for source in record.sources}
             sources = [one for index in added for one in index.sources if one.address not in known]
-            record = record.model_copy(update={"sources": (*record.sources, *sources)})
+            # Of a build that both stages hear, the first has left them out already.
+            new = [one for index in added if not known & {s.address for s in index.sources} for one in index.left_out]
+            counts = Counter(record.left_out) + Counter(row.reason for row in new)
+            left_out = (*left_out, *new)
+            record = record.model_copy(
+                update={"sources": (*record.sources, *sources), "left_out": dict(sorted(counts.items()))}
+            )
         model = BaseModelInfo(
             name=config.model.language_model,
             revision=config.model.language_model_revision,
             digest=digest_pretrained(config.model),
+            is_local=Path(config.model.language_model).expanduser().is_dir(),
         )
-        self._inputs = TrainingInputs(record, model)
+        self._inputs = TrainingInputs(record, model, left_out)
 
     @property
     def inputs(self) -> TrainingInputs:
@@ -146,7 +156,7 @@ class SidLmTrainer:
         write_json(desk.output / "crops.json", crops.describe())
         picked = self._choose_threshold(desk, sid_lm, folder)
         figures: dict[str, Any] = {"crops_an_epoch": crops.crops, "positive_share": crops.positive_share}
-        notes = [self._describe_limit()]
+        notes = [self._describe_limit(), *self._remarks]
         if picked is not None:
             write_json(desk.output / "threshold.json", picked.describe(config.k))
             figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
@@ -155,13 +165,14 @@ class SidLmTrainer:
             notes.append("No clip was held out, so the threshold was not chosen: it is 0.5.")
         if crops.untimed:
             notes.append(f"{crops.untimed} rows have no time of the word that decides: their own break was taken.")
-        sections = describe_sections(config, picked, desk.work)
-        return Trained(desk.output, phases, figures, tuple(notes), describe_usage(config), sections)
+        left_out = gather_left_out(desk.work)
+        sections = describe_sections(config, picked)
+        return Trained(desk.output, phases, figures, tuple(notes), describe_usage(config), sections, left_out)
 
     def _list_stages(self, work: Path) -> Iterator[_Stage]:
         config, model_config = self._config, self._model_config
         if config.alignment is not None:
-            aligned = self._open_alignment(work / "left_out_of_alignment.jsonl")
+            aligned = open_alignment(config, model_config, work / "left_out_of_alignment.jsonl")
             parts = model_config.alignment_parts
             yield _Stage(ALIGNMENT, config.alignment, aligned.train, aligned.held_out, parts)
         rows = open_sid_rows(
@@ -174,18 +185,6 @@ class SidLmTrainer:
             left_out_file=work / "left_out.jsonl",
         )
         yield _Stage(DETECTION, config.optimisation, rows.train, rows.held_out, model_config.detection_parts)
-
-    def _open_alignment(self, left_out_file: Path | None) -> AlignmentRows:
-        config, model_config = self._config, self._model_config
-        return open_alignment_rows(
-            config.data if model_config.align_on_builds else (),
-            model_config.transcripts,
-            model_config.tpi_builds,
-            max_s=model_config.max_context_s,
-            seed=config.seed,
-            held_out=config.held_out.share,
-            left_out_file=left_out_file,
-        )
 
     def _run(self, desk: SidDesk, sid_lm: SidLm, stage: _Stage) -> TrainedPhase:
         aligns = stage.name == ALIGNMENT

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,6 @@ import numpy as np
 from bystander.schemas.train_sid_config import TrainSidConfig
 from bystander.schemas.training_report import ReportSections, ThresholdChoice
 from bystander.tasks.training.crop_figures import measure_crops
-from bystander.tasks.training.left_out_rows import read_left_out
 from bystander.tasks.training.pick_threshold import PickedThreshold
 from bystander.tasks.training.shard_examples import ShardExamples
 from bystander.tasks.training.sid_crops import CROP_COLUMNS
@@ -23,15 +20,12 @@ MOST_ROWS = 2000
 _EXAMPLES = 2
 
 
-def describe_sections(
-    config: TrainSidConfig, picked: PickedThreshold | None, work: Path, crop_note: str = ""
-) -> ReportSections:
+def describe_sections(config: TrainSidConfig, picked: PickedThreshold | None, crop_note: str = "") -> ReportSections:
     """Return the sections of a run's page.
 
     Args:
         config: of the run.
         picked: its threshold, if one was chosen.
-        work: the folder in which the rows that were left out are noted, in files `left_out*.jsonl`.
         crop_note: how its trainer uses crops, if otherwise than drawn.
 
     Raises: as `open_sid_rows`.
@@ -39,9 +33,7 @@ def describe_sections(
     light = open_light_rows(config, CROP_COLUMNS).train
     whole = open_light_rows(config, ("audio", *CROP_COLUMNS)).train
     choice = None if picked is None else ThresholdChoice(picked.clips, picked.curve, picked.threshold)
-    noted = (row for file in sorted(work.glob("left_out*.jsonl")) for row in read_left_out(file))
     return ReportSections(
-        left_out=Counter(row.reason for row in noted),
         crops=measure_crops(_read(light, whole), config.crops, config.seed, examples=_EXAMPLES, note=crop_note),
         threshold=choice,
     )

@@ -73,8 +73,12 @@ def find_speech_lm(settings: SpeechLmConfig) -> ModelSource:
     Raises:
         EngineSetupError: a package is missing, or `model` is a path without a folder.
     """
-    packages = (*PACKAGES, "peft") if settings.lora is not None else PACKAGES
-    return find_model(settings.model, settings.revision, packages, "train")
+    return find_model(settings.model, settings.revision, list_packages(settings), "train")
+
+
+def list_packages(settings: SpeechLmConfig) -> tuple[str, ...]:
+    """Return the packages that a training needs."""
+    return (*PACKAGES, "peft") if settings.lora is not None else PACKAGES
 
 
 def open_reader(settings: SpeechLmConfig, source: ModelSource) -> SpeechLmReader:

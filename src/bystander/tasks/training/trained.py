@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bystander.schemas.training_config import Optimisation
-from bystander.schemas.training_data import DataRecord
+from bystander.schemas.training_data import DataRecord, LeftOutRow
 from bystander.schemas.training_report import ReportSections
 from bystander.storage.training_manifest import BaseModelInfo
 from bystander.tasks.training.contract import FitOutcome
@@ -20,6 +20,8 @@ class TrainingInputs:
 
     data: DataRecord
     base_model: BaseModelInfo | None = None
+    left_out: tuple[LeftOutRow, ...] = ()
+    """Rows that the index left out: those that `data` counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +54,5 @@ class Trained:
     """Markdown of the card: how it is loaded and evaluated."""
     sections: ReportSections = field(default_factory=ReportSections)
     """What its page shows besides data and curves."""
+    left_out: tuple[LeftOutRow, ...] = ()
+    """Rows that were found unusable when they were read; others took their place."""

@@ -35,6 +35,8 @@ class TwoInputRow:
     levels_db: npt.NDArray[np.float64]
     """Of pieces of the clip; the model does not see them, but a control does."""
     twin_id: str | None = None
+    request_words: tuple[str, ...] = ()
+    """Words of the whole request alone, as one speaker says it in a dyadic row; empty where it is not known."""
 
     @property
     def two_speakers(self) -> bool:
@@ -61,6 +63,7 @@ def perceive_row(
     label: str,
     texts: Sequence[str | None],
     twin_id: str | None = None,
+    request: str | None = None,
 ) -> TwoInputRow:
     """Return a row as the model perceives it.
 
@@ -71,6 +74,7 @@ def perceive_row(
         row_id, group, part, twin_id: as in `TwoInputRow`.
         label: of the data; where one speaker speaks, `none` is put in its place.
         texts: what is said, in order.
+        request: the whole request, without what a third party says.
     """
     return TwoInputRow(
         id=row_id,
@@ -82,6 +86,7 @@ def perceive_row(
         duration_s=len(samples) / sampling_rate,
         levels_db=measure_window_levels(samples, sampling_rate),
         twin_id=twin_id,
+        request_words=split_words(request),
     )
 
 

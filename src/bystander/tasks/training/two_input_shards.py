@@ -38,6 +38,7 @@ class PerceiveRow:
             label=row["label"] or "",
             texts=(row["primary_text"] or row["request"], row["third_party_text"]),
             twin_id=row["twin_id"],
+            request=row["request"],
         )
 
 
@@ -48,7 +49,7 @@ def index_rows(builds: Sequence[str], dyadic: Sequence[DyadicSource], to_train_o
         BuildError: a build is unfinished or damaged.
         InputError: dyadic Parquet is missing or lacks a column, or a bench is to be trained on.
     """
-    index = index_tpi_builds(builds, to_train_on)
+    index = index_tpi_builds(builds, to_train_on, "--data" if to_train_on else "--bench")
     return join_indexes([index, index_dyadic(dyadic, index)])
 
 
