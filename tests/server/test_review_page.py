@@ -144,6 +144,7 @@ def test_a_review_from_the_first_key_to_the_decisions(
     ada.wait(ids[1])
     assert "ben" in str(ada.page.text_content("#others"))
     assert "accept" in str(ada.page.text_content("#others"))
+    assert ada.page.text_content("#list-count") == "(1 of 6)"
     ada.page.click("a[href='/agreement']")
     assert ids[1] in str(ada.page.text_content("main"))
 

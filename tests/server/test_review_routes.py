@@ -11,9 +11,12 @@ import soundfile
 from starlette.testclient import TestClient
 
 from bystander.schemas.errors import InputError
+from bystander.server.access import make_access
+from bystander.server.local_server import build_app
+from bystander.server.review_routes import make_review_routes
 from bystander.server.review_session import ReviewSession
 from bystander.storage.review_files import read_journal
-from review_builds import make_client, open_session, write_sid, write_tpi
+from review_builds import HEADERS, make_client, open_session, write_sid, write_tpi
 
 XSS = "<script>alert(1)</script>"
 
@@ -183,6 +186,15 @@ def test_names_are_asked_for_and_checked(session: ReviewSession) -> None:
     assert send(client, 1, session.row_ids[0], "ada", verdict="accept").status_code == 409
 
 
+def test_the_name_that_the_command_is_given_goes_before_that_of_another_review(session: ReviewSession) -> None:
+    app = build_app(make_review_routes(session, "张三"), make_access(port=8000))
+    client = make_client(session, "ada")
+    given = TestClient(app, base_url="http://127.0.0.1:8000", headers=HEADERS, cookies=client.cookies)
+    assert given.get("/api/rows").json()["annotator"] == "张三"
+    given.post("/api/annotator", json={"name": "ben"})
+    assert given.get("/api/rows").json()["annotator"] == "ben"
+
+
 def test_without_the_token_no_row_and_no_clip(session: ReviewSession) -> None:
     client = make_client(session, token="t" * 20)
     for path in ("/", "/api/rows", f"/api/rows/{session.row_ids[0]}", f"/api/clips/{session.row_ids[0]}"):
@@ -253,10 +265,6 @@ def test_other_builds_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_label_studio_may_read_clips_and_nothing_else(session: ReviewSession) -> None:
-    from bystander.server.access import make_access
-    from bystander.server.local_server import build_app
-    from bystander.server.review_routes import make_review_routes
-
     token, origin = "t" * 20, "http://localhost:8080"
     access = make_access(port=8000, token=token, clip_origins=(origin,))
     client = TestClient(build_app(make_review_routes(session, "ada"), access), base_url="http://127.0.0.1:8000")

@@ -60,6 +60,8 @@ class _ReviewPages:
     def __init__(self, session: ReviewSession, annotator: str | None, seed: int) -> None:
         self._session = session
         self._default = annotator
+        # A name that the command was given goes before one that the browser kept from another review.
+        self._cookie = f"{ANNOTATOR_COOKIE}-for-{quote(annotator)}" if annotator else ANNOTATOR_COOKIE
         self._seed = seed
         self._describe = lru_cache(8)(self._describe_anew)
 
@@ -93,7 +95,7 @@ class _ReviewPages:
             raise InputError(str(exc)) from exc
         await run_in_threadpool(self._session.enter, name)
         response = JSONResponse({"annotator": name})
-        response.set_cookie(ANNOTATOR_COOKIE, quote(name), max_age=_YEAR_S, httponly=True, samesite="strict")
+        response.set_cookie(self._cookie, quote(name), max_age=_YEAR_S, httponly=True, samesite="strict")
         return response
 
     async def list_rows(self, request: Request) -> Response:
@@ -178,7 +180,7 @@ class _ReviewPages:
 
     def _find_annotator(self, request: Request) -> str | None:
         try:
-            return normalise_annotator(unquote(request.cookies.get(ANNOTATOR_COOKIE, "")))
+            return normalise_annotator(unquote(request.cookies.get(self._cookie, "")))
         except ValueError:
             return self._default
 

@@ -395,9 +395,10 @@ async function begin() {
   outbox.send();
   if (new URLSearchParams(location.search).has("others")) {
     byId("filter-verdict").value = "others";
-    await loadOthers();
+    if (location.hash) await loadOthers();
+    else return filter();
   }
-  await openFirst();
+  return openFirst();
 }
 
 function markWord(word) {

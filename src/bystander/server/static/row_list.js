@@ -82,7 +82,8 @@ export class RowList {
     });
     byId("list").replaceChildren(...entries);
     byId("list").start = from + 1;
-    byId("list-count").textContent = matching.length === rows.length ? `(${rows.length})` : `(${matching.length} of ${rows.length})`;
+    const count = rows.filter((row) => this.matches(row)).length;
+    byId("list-count").textContent = count === rows.length ? `(${count})` : `(${count} of ${rows.length})`;
     const shown = byId("list").querySelector("[aria-current]");
     if (shown && byId("list-box").open) keepInSight(byId("list"), shown);
     this.#drawProgress();
