@@ -273,7 +273,14 @@ def test_prefect_shows_the_build(first: Built, tmp_path: Path, queries: Path) ->
     with get_client(sync_client=True) as client:
         of_builds = ArtifactFilter(key=ArtifactFilterKey(like_="shown-%"))
         artifacts = {item.key: item for item in client.read_artifacts(artifact_filter=of_builds)}
-    assert set(artifacts) == {"shown-plan", "shown-progress", "shown-funnel", "shown-rejects", "shown-summary", "shown-listen"}
+    assert set(artifacts) == {
+        "shown-plan",
+        "shown-progress",
+        "shown-funnel",
+        "shown-rejects",
+        "shown-summary",
+        "shown-listen",
+    }
     plan = json.loads(str(artifacts["shown-plan"].data))
     assert plan == [stage.as_row() for stage in built.heard.plans[0].stages]
     assert plan[0] == {

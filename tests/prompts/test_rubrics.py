@@ -47,7 +47,9 @@ def test_texts_come_as_json() -> None:
 
 
 def test_what_there_is_not_is_named() -> None:
-    with pytest.raises(PackError, match="rubrics 'other': there are none; there are curation, sid, voicebench, or give the path"):
+    with pytest.raises(
+        PackError, match="rubrics 'other': there are none; there are curation, sid, voicebench, or give the path"
+    ):
         load_rubrics("other")
     rubrics = load_rubrics("voicebench")
     with pytest.raises(PackError, match="no task 'write_reply'"):
