@@ -1,7 +1,7 @@
 """A small bench of real sound for detectors of interruptions, in the published layout of SID-Bench.
 
 Usage: python benchmarks/real_interruptions.py DATA OUT [--phrases FOLDER]
-       bystander evaluate sid --bench OUT --detectors silero_vad,NAME=k2:recurrent:model=FOLDER
+       bystander evaluate sid --bench OUT --detectors silero_vad,NAME=recurrent:model=FOLDER
        python benchmarks/weigh_categories.py EVALUATION
 
 DATA is a folder of transcribed recordings (`speech_aligned/mfa`, `speech_transcribed/pocketsphinx`,

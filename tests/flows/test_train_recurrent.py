@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,43 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 
+FEW_STEPS = {
+    "device": "cpu",
+    "chunk_s": 0.08,
+    "k": 2,
+    "model.features": "log_mel",
+    "model.hidden": 8,
+    "model.mel_bands": 12,
+    "optimisation.batch_size": 8,
+    "optimisation.micro_batch_size": 8,
+    "optimisation.learning_rate": 0.02,
+}
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_it_is_the_mean_of_networks_that_each_lack_a_fold(tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    write_sid_train(tmp_path / "build", make_sid_rows(4))
+    overrides = {"data": [str(tmp_path / "build")], "store": str(tmp_path), "name": "small", **FEW_STEPS}
+    overrides |= {"model.folds": 2, "optimisation.max_steps": 6}
+    config = load_train_sid_config("miniature", (), overrides)
+    run_train_sid(config)
+    folder = tmp_path / "trained" / "small"
+    manifest = read_training(open_training(open_store(str(tmp_path)), "small"))
+    assert [phase.phase for phase in manifest.phases] == ["fold1", "fold2"]
+    rows = len(make_sid_rows(4))
+    assert [phase.examples + phase.held_out for phase in manifest.phases] == [rows, rows]
+    assert sum(phase.held_out for phase in manifest.phases) == rows
+    saved = json.loads((folder / "model" / "config.json").read_text())
+    assert (saved["members"], saved["threshold"]) == (2, manifest.figures["threshold"])
+    assert json.loads((folder / "threshold.json").read_text())["clips"] == rows
+    assert any(note.startswith("It is the mean of 2 networks.") for note in manifest.notes)
+    weights = (folder / "model" / "detector.onnx").read_bytes()
+    shutil.rmtree(tmp_path / "trained")
+    run_train_sid(config)
+    assert (folder / "model" / "detector.onnx").read_bytes() == weights
+
+
 @pytest.mark.usefixtures("prefect_server")
 def test_it_is_trained_published_and_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
@@ -32,17 +70,10 @@ def test_it_is_trained_published_and_evaluated(tmp_path: Path, monkeypatch: pyte
         "data": [str(tmp_path / "build")],
         "store": str(tmp_path),
         "name": "small",
-        "device": "cpu",
-        "chunk_s": 0.08,
-        "k": 2,
         "held_out.share": 0.3,
-        "model.features": "log_mel",
-        "model.hidden": 8,
-        "model.mel_bands": 12,
+        "model.folds": 1,
         "optimisation.max_steps": 40,
-        "optimisation.batch_size": 8,
-        "optimisation.micro_batch_size": 8,
-        "optimisation.learning_rate": 0.02,
+        **FEW_STEPS,
     }
     outcome = run_train_sid(load_train_sid_config("miniature", (), overrides))
     folder = tmp_path / "trained" / "small"

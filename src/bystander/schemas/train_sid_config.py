@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -88,6 +88,9 @@ class RecurrentConfig(Params):
     varied_thresholds: int = Field(2, ge=0, le=100)
     """Varied versions of each held-out clip on which the threshold is chosen too, all of them counting as much as the
     clips as they are: a threshold for clean sound alone is too low for rooms and lines. Without augmentation, none."""
+    folds: int = Field(1, ge=1, le=20)
+    """Above 1, voices are dealt into so many folds, and a network is trained without each. The detector's answer is the
+    mean of theirs; its threshold is chosen on all clips, each heard by the network that does not know its voice."""
 
 
 class RecurrentFolder(Params):
@@ -106,6 +109,8 @@ class RecurrentFolder(Params):
     context_steps: int = Field(ge=0)
     hidden: int = Field(ge=1)
     layers: int = Field(ge=1)
+    members: int = Field(1, ge=1)
+    """Networks whose mean is the answer."""
     chunk_s: float = Field(gt=0, le=10)
     """Chunks that it was made to hear a stream in."""
     k: int = Field(ge=1)
@@ -132,6 +137,15 @@ class TrainSidConfig(TrainingConfig):
     model: SidModelConfig = RecurrentConfig()
     alignment: Optimisation | None = None
     """Stage 1 of `sid_lm`, on transcripts, before the detection that `optimisation` is about; null leaves it out."""
+
+    @model_validator(mode="after")
+    def _fold_alone(self) -> Self:
+        if isinstance(self.model, RecurrentConfig) and self.model.folds > 1:
+            if self.held_out.share:
+                raise ValueError("held_out.share: with model.folds each row is held out once; set it to 0")
+            if self.crops.shift_words:
+                raise ValueError("crops.shift_words: with model.folds the label's break is the row's; set it to 0")
+        return self
 
 
 def list_train_sid_profiles() -> list[str]:

@@ -12,13 +12,12 @@ from bystander.storage.build_checks import (
     check_rejects,
     check_stages,
     compare_counts,
-    draws_clip,
-    read_rows,
 )
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.dyadic_manifest import DyadicManifest, DyadicRowCounter, read_dyadic_manifest
 from bystander.storage.filesystem import Store
-from bystander.storage.row_invariants import Fault, check_audio, check_origin, find_nulls, find_unspeakable
+from bystander.storage.row_checks import RowPass, check_rows
+from bystander.storage.row_invariants import Fault, check_origin, find_nulls, find_unspeakable
 
 
 def verify_dyadic(store: Store, share: float, seed: int) -> list[Finding]:
@@ -29,35 +28,20 @@ def verify_dyadic(store: Store, share: float, seed: int) -> list[Finding]:
     """
     manifest = read_dyadic_manifest(store)
     counter = DyadicRowCounter()
+    rows = RowPass(
+        schema=DYADIC_FINAL,
+        count=counter.add,
+        check=lambda row, split: _check_row(row, split, manifest),
+        unique=("id", "query_id", "source_id"),
+    )
     return [
         *check_files(store, manifest),
-        *_check_rows(store, manifest, counter, share, seed),
+        *check_rows(store, manifest, rows, share, seed),
         *compare_counts(manifest.counts, counter.finish()),
         *_check_number(manifest),
         *check_stages(manifest),
         *check_rejects(store, manifest),
     ]
-
-
-def _check_rows(
-    store: Store, manifest: DyadicManifest, counter: DyadicRowCounter, share: float, seed: int
-) -> Iterator[Finding]:
-    seen: dict[tuple[str, str], str] = {}
-    for found in read_rows(store, manifest, DYADIC_FINAL, counter.add):
-        if isinstance(found, Finding):
-            yield found
-            continue
-        row, shard = found
-        faults: list[Fault] = list(_check_row(row, shard.split, manifest))
-        for name in ("id", "query_id", "source_id"):
-            key = (name, str(row[name]))
-            if row[name] is not None and key in seen:
-                faults.append((name, f"occurs in {seen[key]} too"))
-            seen.setdefault(key, shard.file)
-        if row["sampling_rate"] and row["duration_s"] is not None and draws_clip(share, seed, row["id"]):
-            faults += check_audio(row)
-        for field, problem in faults:
-            yield Finding(shard.file, problem, row["id"] or "without id", field)
 
 
 def _check_row(row: Mapping[str, Any], split: str, manifest: DyadicManifest) -> Iterator[Fault]:

@@ -11,12 +11,10 @@ from bystander.storage.build_checks import (
     check_rejects,
     check_stages,
     compare_counts,
-    draws_clip,
-    read_rows,
 )
 from bystander.storage.build_manifest import MANIFEST_NAME
 from bystander.storage.filesystem import Store
-from bystander.storage.row_invariants import Fault, check_audio
+from bystander.storage.row_checks import RowPass, check_rows
 from bystander.storage.sid_invariants import check_sid_row
 from bystander.storage.sid_manifest import SidCounts, SidManifest, SidRowCounter, read_sid_manifest
 
@@ -29,35 +27,20 @@ def verify_sid(store: Store, share: float, seed: int) -> list[Finding]:
     """
     manifest = read_sid_manifest(store)
     counter = SidRowCounter()
+    rows = RowPass(
+        schema=SID_FINAL,
+        count=counter.add,
+        check=lambda row, split: check_sid_row(row, split, manifest),
+        unique=("id",),
+    )
     return [
         *check_files(store, manifest),
-        *_check_rows(store, manifest, counter, share, seed),
+        *check_rows(store, manifest, rows, share, seed),
         *compare_counts(manifest.counts, counter.finish()),
         *_check_quotas(manifest, counter.finish()),
         *check_stages(manifest),
         *check_rejects(store, manifest),
     ]
-
-
-def _check_rows(
-    store: Store, manifest: SidManifest, counter: SidRowCounter, share: float, seed: int
-) -> Iterator[Finding]:
-    seen: dict[str, str] = {}
-    for found in read_rows(store, manifest, SID_FINAL, counter.add):
-        if isinstance(found, Finding):
-            yield found
-            continue
-        row, shard = found
-        faults: list[Fault] = list(check_sid_row(row, shard.split, manifest))
-        row_id = row["id"]
-        if row_id in seen:
-            faults.append(("id", f"occurs in {seen[row_id]} too"))
-        elif row_id is not None:
-            seen[row_id] = shard.file
-        if row["sampling_rate"] and row["duration_s"] is not None and draws_clip(share, seed, row_id):
-            faults += check_audio(row)
-        for field, problem in faults:
-            yield Finding(shard.file, problem, row_id or "without id", field)
 
 
 def _check_quotas(manifest: SidManifest, found: SidCounts) -> Iterator[Finding]:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+import pytest
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from bystander.tasks.training.hold_out import hold_out_voices
+from bystander.schemas.errors import ConfigError
+from bystander.tasks.training.hold_out import deal_into_folds, hold_out_voices
 from bystander.tasks.training.open_rows import open_sid_rows
 from bystander.tasks.training.row_index import INDEX_ROW, RowIndex
 from sid_rows import make_sid_rows, write_sid_train
@@ -131,3 +133,34 @@ def test_opened_rows_have_other_voices_and_their_remarks(tmp_path: Path) -> None
     assert train & held <= {None}
     assert held - {None}
     assert any("Few rows" in remark for remark in rows.remarks)
+
+
+@given(rows=_ROWS, seed=st.integers(0, 99), count=st.integers(2, 6))
+def test_folds_keep_recordings_and_voices_whole_and_none_is_empty(rows: list[Row], seed: int, count: int) -> None:
+    index = index_rows(rows)
+    try:
+        found = deal_into_folds(index, seed, count)
+    except ConfigError:
+        reject()
+    assert np.array_equal(found.folds, deal_into_folds(index, seed, count).folds)
+    assert set(found.folds.tolist()) == set(range(count))
+    folds_of = {row[0]: set() for row in rows}
+    for row, fold in zip(rows, found.folds.tolist(), strict=True):
+        folds_of[row[0]].add(fold)
+    assert all(len(folds) == 1 for folds in folds_of.values())
+    if not found.remarks:
+        voices = {(row[2], row[1]): set() for row in rows if row[1]}
+        for row, fold in zip(rows, found.folds.tolist(), strict=True):
+            if row[1]:
+                voices[row[2], row[1]].add(fold)
+        assert all(len(folds) == 1 for folds in voices.values())
+
+
+def test_folds_have_about_as_much_of_each_language() -> None:
+    rows = make_rows(20) + make_rows(10, 12, "zh") + make_silences(10)
+    folds = deal_into_folds(index_rows(rows), 3, 5).folds
+    for language, each in (("en", 24), ("zh", 24), (None, 2)):
+        for fold in range(5):
+            assert sum(row[2] == language and one == fold for row, one in zip(rows, folds, strict=True)) == each
+    with pytest.raises(ConfigError, match="3 voices or recordings that stay whole, too few for 5 folds; lower it"):
+        deal_into_folds(index_rows(make_rows(3)), 0, 5)

@@ -33,6 +33,8 @@ from bystander.tasks.engines.step_features import RecogniserFeatures
 from bystander.tasks.engines.trained_rules import remark_other_k
 from bystander.tasks.training.clip_augmentation import augment_clip
 from bystander.tasks.training.crops import draw_ends, label_ends
+from bystander.tasks.training.cross_fitting import ExampleSlice, measure_held_out
+from bystander.tasks.training.pick_threshold import measure_samples
 from bystander.tasks.training.recurrent_examples import (
     MakeSpokenClip,
     RecurrentExamples,
@@ -112,7 +114,7 @@ def test_graph_says_what_torch_says_chunk_by_chunk(tmp_path: Path, layers: int) 
     with torch.no_grad():
         for weight in network.parameters():
             weight.mul_(3)  # so that gates and states are far from their middle
-    save_recurrent(network, TrainSidConfig(model=model, chunk_s=0.08, k=2), 0.625, tmp_path / "run" / "model")
+    save_recurrent([network], TrainSidConfig(model=model, chunk_s=0.08, k=2), 0.625, tmp_path / "run" / "model")
     detector = open_detector(RecurrentDetectorConfig(model=str(tmp_path / "run")), Path)
     assert isinstance(detector, RecurrentDetector)
     assert (detector.threshold, detector.chunk_samples, detector.sampling_rate) == (0.625, 1280, 16000)
@@ -128,6 +130,84 @@ def test_graph_says_what_torch_says_chunk_by_chunk(tmp_path: Path, layers: int) 
     np.testing.assert_allclose(np.concatenate([again.measure_steps(chunk) for chunk in chunks]), expected, atol=1e-4)
 
 
+def test_graph_of_several_networks_says_their_mean(tmp_path: Path) -> None:
+    networks = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        networks.append(RecurrentNetwork(MODEL))
+        with torch.no_grad():
+            for weight in networks[-1].parameters():
+                weight.mul_(3)
+    save_recurrent(networks, TrainSidConfig(model=MODEL, chunk_s=0.04, k=1), 0.5, tmp_path)
+    detector = open_detector(RecurrentDetectorConfig(model=str(tmp_path)), Path)
+    assert isinstance(detector, RecurrentDetector)
+    samples = make_noise(1.5, 3) * np.abs(make_tone(2, 1.5, 1.0))
+    steps = torch.from_numpy(measure_log_mel(samples, BANDS))
+    each = np.stack([score_steps(network, steps).numpy() for network in networks])
+    assert each.std(axis=0).max() > 0.02
+    stream = detector.open_stream()
+    heard = [stream.measure(samples[at : at + 640]) for at in range(0, len(samples), 640)]
+    np.testing.assert_allclose(heard[: len(steps)], each.mean(axis=0), atol=1e-4)
+
+
+@pytest.mark.parametrize("chunk_s", [0.04, 0.1, 0.16])
+def test_held_out_clips_are_measured_as_a_stream_hears_them(tmp_path: Path, chunk_s: float) -> None:
+    config = TrainSidConfig(model=MODEL, crops=CropSettings(shift_words=0, min_s=0.04), chunk_s=chunk_s)
+    torch.manual_seed(4)
+    network = RecurrentNetwork(MODEL).eval()
+    rows = Rows([make_row("a", 1.2), make_row("b", None)])
+    examples = RecurrentExamples(rows, config, varies=True)
+    as_is, again, varied, other_varied = measure_held_out(network, examples, [0], 2, chunk_s)
+    save_recurrent([network], config, 0.5, tmp_path)
+    detector = open_detector(RecurrentDetectorConfig(model=str(tmp_path)), Path)
+    assert isinstance(detector, RecurrentDetector)
+    (clip,) = rows.read([0], 0)
+    expected = measure_samples(clip.samples, 2.0, 1.2, detector)
+    np.testing.assert_allclose(as_is.heard_s, expected.heard_s)
+    np.testing.assert_allclose(as_is.probabilities, expected.probabilities, atol=2e-3)  # features are kept in 16 bits
+    assert (as_is.duration_s, as_is.break_s) == (2.0, 1.2)
+    assert again is as_is
+    assert varied.break_s != other_varied.break_s
+    assert varied.duration_s == pytest.approx(varied.heard_s[-1])
+
+
+def test_clips_are_joined_within_a_fold() -> None:
+    model = MODEL.model_copy(update={"augmentation": Augmentation(versions=2, joined_share=1.0)})
+    config = TrainSidConfig(model=model, crops=CropSettings(shift_words=0, min_s=0.04))
+    rows = Rows([make_row("a", 1.0), make_row("b", None)])
+    together, apart = (
+        [
+            RecurrentExamples(rows, config, varies=True, folds=np.array(folds)).hear(0, version)
+            for version in range(1, 9)
+        ]
+        for folds in ([0, 0], [0, 1])
+    )
+    assert max(clip.duration_s for clip in together) > 2.8 / 0.85 > max(clip.duration_s for clip in apart)
+
+
+def test_slice_reads_its_own_examples_and_has_a_digest_of_its_own() -> None:
+    config = TrainSidConfig(model=MODEL, crops=CropSettings(shift_words=0, min_s=0.04))
+    rows = [make_row("a" * (number + 1), 0.5 + 0.2 * number) for number in range(4)]
+    plain = RecurrentExamples(Rows(rows), config, varies=True).as_they_are()
+    part = ExampleSlice(plain, np.array([3, 1]))
+    (last,) = part.read([0], 5)
+    np.testing.assert_array_equal(last.targets, plain.read([3], 0)[0].targets)
+    assert len(part) == len(part.lengths) == len(part.groups) == 2
+    assert part.digest != ExampleSlice(plain, np.array([1, 3])).digest
+
+
+def test_folds_want_no_held_out_share_and_no_shift() -> None:
+    model = {"architecture": "recurrent", "folds": 3}
+    crops = {"shift_words": 0}
+    assert TrainSidConfig.model_validate(
+        {"model": model, "crops": crops, "held_out": {"share": 0}}
+    ).model == RecurrentConfig(folds=3)
+    with pytest.raises(ValueError, match=r"held_out\.share: with model\.folds each row is held out once; set it to 0"):
+        TrainSidConfig.model_validate({"model": model, "crops": crops, "held_out": {"share": 0.2}})
+    with pytest.raises(ValueError, match=r"crops\.shift_words: with model\.folds"):
+        TrainSidConfig.model_validate({"model": model, "held_out": {"share": 0}})
+
+
 def test_folder_without_a_detector_is_told(tmp_path: Path) -> None:
     with pytest.raises(EngineSetupError, match="of a trained detector; name a folder"):
         open_detector(RecurrentDetectorConfig(model=str(tmp_path)), Path)
@@ -139,7 +219,7 @@ def test_folder_without_a_detector_is_told(tmp_path: Path) -> None:
 def test_missing_and_damaged_detectors_are_told_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(EngineSetupError, match="missing: there is no such folder; name one that `bystander train sid`"):
         open_detector(RecurrentDetectorConfig(model=str(tmp_path / "missing")), Path)
-    save_recurrent(RecurrentNetwork(MODEL), TrainSidConfig(model=MODEL), 0.5, tmp_path)
+    save_recurrent([RecurrentNetwork(MODEL)], TrainSidConfig(model=MODEL), 0.5, tmp_path)
     graph = tmp_path / "detector.onnx"
     graph.write_bytes(graph.read_bytes()[:500])
     stream = open_detector(RecurrentDetectorConfig(model=str(tmp_path)), Path).open_stream()
@@ -190,7 +270,7 @@ def test_network_hears_through_a_recogniser_as_it_was_trained(tmp_path: Path) ->
     torch.manual_seed(2)
     network = RecurrentNetwork(model, features.bands, features.empty)
     config = TrainSidConfig(model=model, chunk_s=0.16, k=1)
-    save_recurrent(network, config, 0.5, tmp_path, read_revision(name, path))
+    save_recurrent([network], config, 0.5, tmp_path, read_revision(name, path))
     detector = open_detector(RecurrentDetectorConfig(model=str(tmp_path)), ModelStore().resolve)
     assert isinstance(detector, RecurrentDetector)
     samples = make_noise(1.2, 3) * np.abs(make_tone(2, 1.2, 1.0))
@@ -199,7 +279,7 @@ def test_network_hears_through_a_recogniser_as_it_was_trained(tmp_path: Path) ->
     heard = [stream.measure(samples[at : at + 2560]) for at in range(0, len(samples), 2560)]
     np.testing.assert_allclose(heard[:7], expected[1::2][:7], atol=2e-3)
     detector.close()
-    save_recurrent(network, config, 0.5, tmp_path, "another")
+    save_recurrent([network], config, 0.5, tmp_path, "another")
     with pytest.raises(EngineSetupError, match="was trained on another revision of the recogniser whisper"):
         open_detector(RecurrentDetectorConfig(model=str(tmp_path)), ModelStore().resolve)
 
@@ -218,7 +298,7 @@ def test_network_hears_through_a_recogniser_as_it_was_trained(tmp_path: Path) ->
     ],
 )
 def test_another_k_than_trained_for_is_remarked(tmp_path: Path, written: str, remark: str | None) -> None:
-    save_recurrent(RecurrentNetwork(MODEL), TrainSidConfig(model=MODEL, k=2), 0.5, tmp_path / "model")
+    save_recurrent([RecurrentNetwork(MODEL)], TrainSidConfig(model=MODEL, k=2), 0.5, tmp_path / "model")
     text = written if written == "silero_vad" else f"{written}:model={tmp_path}"
     (config,) = parse_detectors(text).values()
     found = remark_other_k(config)

@@ -79,7 +79,9 @@ class RecurrentStream:
         self._model = model
         self._features = features.open_stream()
         self._context = np.full((settings.context_steps * STEP_FRAMES, features.bands), features.empty, np.float32)
-        self._states = [np.zeros((1, 1, settings.hidden), np.float32) for _ in range(settings.layers)]
+        self._states = [
+            np.zeros((1, 1, settings.hidden), np.float32) for _ in range(settings.members * settings.layers)
+        ]
         self._last = 0.0
 
     def accept(self, chunk: Samples) -> bool:
@@ -100,7 +102,7 @@ class RecurrentStream:
             return np.zeros(0, np.float32)
         frames = np.concatenate([self._context, steps.reshape(-1, steps.shape[2])])
         inputs = {"frames": np.ascontiguousarray(frames.T)[np.newaxis]}
-        inputs |= {f"state{layer}": state for layer, state in enumerate(self._states)}
+        inputs |= {f"state{number}": state for number, state in enumerate(self._states)}
         probabilities, *self._states = self._model.run(inputs)
         self._context = frames[len(frames) - len(self._context) :]
         heard: npt.NDArray[np.float32] = probabilities

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bystander.schemas.errors import ConfigError
 from bystander.schemas.identity import make_rng
 from bystander.tasks.training.row_index import RowIndex
 
@@ -77,6 +78,56 @@ def hold_out_voices(index: RowIndex, seed: int, share: float) -> HeldOutRows:
             best = (badness, held)
     assert best is not None
     return HeldOutRows(best[1], (*remarks, *_describe_lacks(best[1], categories)))
+
+
+@dataclass(frozen=True, slots=True)
+class DealtFolds:
+    """Rows in folds, each of which is held out once.
+
+    Attributes:
+        folds: the fold of each row, from 0, shape (rows,).
+        remarks: sentences for a person, on what the folds cannot tell.
+    """
+
+    folds: npt.NDArray[np.int64]
+    remarks: tuple[str, ...] = ()
+
+
+def deal_into_folds(index: RowIndex, seed: int, count: int) -> DealtFolds:
+    """Return which fold each row of SID builds is in; voices and recordings are whole, languages about even.
+
+    It hangs on the rows, the seed and the count alone.
+
+    Args:
+        index: of SID rows.
+        seed: of the run.
+        count: of folds, at least 1.
+
+    Raises:
+        ConfigError: there are fewer voices and recordings than folds.
+    """
+    recordings, voices, languages, categories = (
+        index.rows[name].to_pylist() for name in ("query_id", "voice", "language", "part")
+    )
+    strata, remarks = _list_strata(recordings, voices, languages, categories, 1 / count)
+    groups = sum(len(stratum.groups) for stratum in strata)
+    if groups < count:
+        raise ConfigError(
+            f"model.folds: the rows have {groups} voices or recordings that stay whole, too few for {count} folds; "
+            "lower it, or build more"
+        )
+    folds, in_all = np.zeros(len(index), np.int64), np.zeros(count)
+    for number, stratum in enumerate(strata):
+        rng = make_rng(seed, str(number), "deal_into_folds")
+        load = np.zeros(count)
+        # Large ones first, so that small ones can make up for them.
+        for place in sorted(rng.permutation(len(stratum.groups)), key=lambda one: -len(stratum.groups[one])):
+            group = stratum.groups[place]
+            fold = min(range(count), key=lambda one: (load[one], in_all[one]))
+            folds[group] = fold
+            load[fold] += len(group)
+            in_all[fold] += len(group)
+    return DealtFolds(folds, tuple(remarks))
 
 
 def _list_strata(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from bystander.schemas.errors import ConfigError
 from bystander.schemas.train_tpi_config import TrainTpiConfig
 from bystander.schemas.training_data import DataRecord, LeftOutRow
 from bystander.tasks.training.dyadic_rows import index_dyadic
-from bystander.tasks.training.hold_out import hold_out_voices
+from bystander.tasks.training.hold_out import deal_into_folds, hold_out_voices
 from bystander.tasks.training.mixture import mix_parts, take_all
 from bystander.tasks.training.row_index import IndexedFile, RowIndex, index_sid_builds, index_tpi_builds, join_indexes
 from bystander.tasks.training.shard_examples import CACHE_MIB, MakeExample, ShardExamples
@@ -31,6 +34,8 @@ class TrainingRows:
     """That they lie in."""
     remarks: tuple[str, ...] = ()
     """Sentences for a person, on what the held-out slice lacks."""
+    folds: npt.NDArray[np.int64] | None = None
+    """Shape (examples of `train`,): the fold of each, where they are dealt into several."""
 
 
 def open_tpi_rows(
@@ -79,11 +84,14 @@ def open_sid_rows(
     held_out: float,
     cache_mib: float = CACHE_MIB,
     left_out_file: Path | None = None,
+    folds: int = 1,
 ) -> TrainingRows:
     """Open all rows of SID builds, each once an epoch; voices and recordings are held out whole (`hold_out_voices`).
 
+    With several `folds` all rows are to train on, and dealt into these (`deal_into_folds`).
+
     Raises:
-        ConfigError: no build is named, or there is no row to train on.
+        ConfigError: no build is named, there is no row to train on, or there are more folds than voices and recordings.
         BuildError: one is no finished SID build, or a shard is not as its manifest says.
         StorageError: a shard cannot be read.
     """
@@ -102,7 +110,11 @@ def open_sid_rows(
         cache_mib=cache_mib,
         left_out_file=left_out_file,
     )
-    return _join(index, make(draws=train), make(draws=held), record, slice_.remarks)
+    rows = _join(index, make(draws=train), make(draws=held), record, slice_.remarks)
+    if folds == 1:
+        return rows
+    dealt = deal_into_folds(index, seed, folds)
+    return replace(rows, folds=dealt.folds[train.rows[train.starts]], remarks=(*rows.remarks, *dealt.remarks))
 
 
 def _join(

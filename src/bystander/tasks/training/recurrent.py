@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bystander.schemas.detector_configs import RecurrentDetectorConfig
 from bystander.schemas.errors import ConfigError
@@ -33,7 +36,7 @@ from bystander.tasks.training.recurrent_examples import (
     collate_examples,
 )
 from bystander.tasks.training.sid_crops import hear_clip
-from bystander.tasks.training.sid_rows import read_held_out, write_json
+from bystander.tasks.training.sid_rows import MAX_THRESHOLD_CLIPS, read_held_out, write_json
 from bystander.tasks.training.sid_sections import describe_sections
 from bystander.tasks.training.sid_trainers import MODEL_FOLDER, SidDesk, describe_usage
 from bystander.tasks.training.trained import Trained, TrainedPhase, TrainingInputs
@@ -43,7 +46,10 @@ _CROP_NOTE = "This trainer draws none: every step of a clip is one, weighted by 
 
 
 class RecurrentTrainer:
-    """Trains a `recurrent` detector in one stage; its threshold is the one with the least APT on the held-out rows."""
+    """Trains a `recurrent` detector: one network, or one without each fold (`model.folds`), whose mean is the answer.
+
+    Its threshold is the one with the least APT on rows that were held out, with folds on all rows.
+    """
 
     def __init__(self, config: TrainSidConfig) -> None:
         """Open the rows.
@@ -75,21 +81,19 @@ class RecurrentTrainer:
             BuildError: the loss is not finite any more, or the checkpoints come from other data.
             StorageError: a shard cannot be read, or a checkpoint cannot be written.
         """
-        import torch
-
         from bystander.tasks.training.recurrent_export import save_recurrent
-        from bystander.tasks.training.recurrent_model import RecurrentNetwork
 
         features, revision = self._open_features()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(self._config.seed, DETECTION, "weights"))
-            network = RecurrentNetwork(self._model_config, features.bands, features.empty)
-        phase = self._run(desk, network, features)
-        features.close()
         folder = desk.output / MODEL_FOLDER
-        save_recurrent(network, self._config, 0.5, folder, revision)
-        picked = self._choose_threshold(desk, folder)
-        parameters = sum(weight.numel() for weight in network.parameters())
+        if self._model_config.folds > 1:
+            networks, phases, measured = self._train_folds(desk, features)
+            picked: PickedThreshold | None = self._pick(measured)
+        else:
+            networks, phases = self._train_one(desk, features)
+            save_recurrent(networks, self._config, 0.5, folder, revision)
+            picked = self._choose_threshold(desk, folder)
+        features.close()
+        parameters = sum(weight.numel() for network in networks for weight in network.parameters())
         figures: dict[str, Any] = {"parameters": parameters}
         notes = ["It runs on onnxruntime without torch, in the same time for each second of a clip."]
         if self._model_config.features == "recogniser":
@@ -98,18 +102,23 @@ class RecurrentTrainer:
         if picked is None:
             notes.append("No clip was held out, so the threshold was not chosen: it is 0.5.")
         else:
-            save_recurrent(network, self._config, picked.threshold, folder, revision)
-            if self._model_config.augmentation and self._model_config.varied_thresholds:
+            save_recurrent(networks, self._config, picked.threshold, folder, revision)
+            if len(networks) > 1:
+                notes.append(
+                    f"It is the mean of {len(networks)} networks. Each was trained without the voices of one fold; the "
+                    "threshold and its figures are those of single networks on the voices that they do not know."
+                )
+            if self._varied_versions:
                 notes.append(
                     f"The threshold was chosen on {picked.clips} held-out clips, as they are and in "
-                    f"{self._model_config.varied_thresholds} varied versions; `held_out_apt_s` is over all of these."
+                    f"{self._varied_versions} varied versions; `held_out_apt_s` is over all of these."
                 )
             write_json(desk.output / "threshold.json", picked.describe(self._config.k))
             figures |= {"threshold": picked.threshold, "held_out_apt_s": picked.apt_s}
             figures["held_out_false_interruptions"] = picked.false_interruptions
         sections = describe_sections(self._config, picked, _CROP_NOTE)
         usage, left_out = describe_usage(self._config), gather_left_out(desk.work)
-        return Trained(desk.output, (phase,), figures, tuple(notes), usage, sections, left_out)
+        return Trained(desk.output, tuple(phases), figures, tuple(notes), usage, sections, left_out)
 
     def _open_features(self) -> tuple[StepFeatures, str]:
         """Return what the network hears, and the revision of the recogniser, if one has a part in it."""
@@ -119,22 +128,69 @@ class RecurrentTrainer:
         path = ModelStore().resolve(model.recogniser)
         return RecogniserFeatures(path), read_revision(model.recogniser, path)
 
-    def _run(self, desk: SidDesk, network: Any, features: StepFeatures) -> TrainedPhase:
+    def _train_one(self, desk: SidDesk, features: StepFeatures) -> tuple[list[Any], list[TrainedPhase]]:
         rows = self._open(desk.work / "left_out.jsonl")
+        network = self._make_network(features, DETECTION)
         held_out = rows.held_out
-        return desk.fit(
-            FitJob(
+        job = FitJob(
+            config=self._config,
+            model=network,
+            train=RecurrentExamples(rows.train, self._config, varies=True, features=features),
+            held_out=None
+            if held_out is None
+            else RecurrentExamples(held_out, self._config, varies=False, features=features),
+            collate=collate_examples,
+            folder=desk.work,
+            phase=DETECTION,
+        )
+        return [network], [desk.fit(job)]
+
+    def _train_folds(
+        self, desk: SidDesk, features: StepFeatures
+    ) -> tuple[list[Any], list[TrainedPhase], list[MeasuredClip]]:
+        """Return a network without each fold, their phases, and every clip as its fold's network hears it."""
+        from bystander.tasks.training.cross_fitting import ExampleSlice, measure_held_out
+
+        rows = self._open(desk.work / "left_out.jsonl")
+        assert rows.folds is not None
+        examples = RecurrentExamples(rows.train, self._config, varies=True, features=features, folds=rows.folds)
+        plain, count = examples.as_they_are(), self._model_config.folds
+        networks: list[Any] = []
+        phases: list[TrainedPhase] = []
+        measured: list[MeasuredClip] = []
+        for fold in range(count):
+            inside = np.flatnonzero(rows.folds == fold)
+            network = self._make_network(features, f"fold{fold + 1}")
+            job = FitJob(
                 config=self._config,
                 model=network,
-                train=RecurrentExamples(rows.train, self._config, varies=True, features=features),
-                held_out=None
-                if held_out is None
-                else RecurrentExamples(held_out, self._config, varies=False, features=features),
+                train=ExampleSlice(examples, np.flatnonzero(rows.folds != fold)),
+                held_out=ExampleSlice(plain, inside),
                 collate=collate_examples,
                 folder=desk.work,
-                phase=DETECTION,
+                phase=f"fold{fold + 1}",
             )
-        )
+            phases.append(desk.fit(job))
+            networks.append(network)
+            desk.on_phase(f"fold {fold + 1} of {count}: hearing the {len(inside)} clips that it does not know")
+            most = max(1, MAX_THRESHOLD_CLIPS // count)
+            heard = inside[np.linspace(0, len(inside) - 1, min(len(inside), most)).round().astype(int)]
+            measured += measure_held_out(network, examples, heard.tolist(), self._varied_versions, self._config.chunk_s)
+        return networks, phases, measured
+
+    def _make_network(self, features: StepFeatures, name: str) -> Any:
+        import torch
+
+        from bystander.tasks.training.recurrent_model import RecurrentNetwork
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(self._config.seed, name, "weights"))
+            return RecurrentNetwork(self._model_config, features.bands, features.empty)
+
+    @property
+    def _varied_versions(self) -> int:
+        """Versions of a held-out clip on which the threshold is chosen, besides the clip itself."""
+        return self._model_config.varied_thresholds if self._model_config.augmentation else 0
 
     def _open(self, left_out_file: Path | None) -> TrainingRows:
         config = self._config
@@ -146,19 +202,20 @@ class RecurrentTrainer:
             seed=config.seed,
             held_out=config.held_out.share,
             left_out_file=left_out_file,
+            folds=self._model_config.folds,
         )
 
     def _choose_threshold(self, desk: SidDesk, folder: Path) -> PickedThreshold | None:
         """Choose the threshold on held-out clips as they are and varied, both alike."""
         desk.on_phase("choosing the threshold on held-out clips")
-        settings, times = self._model_config.augmentation, self._model_config.varied_thresholds
+        settings, times = self._model_config.augmentation, self._varied_versions
         detector = RecurrentDetector(RecurrentDetectorConfig(model=str(folder)), ModelStore().resolve)
         measured: list[MeasuredClip] = []
         try:
             for row in read_held_out(self._config):
                 clip = measure_clip(row, detector)
-                measured += [clip] * (times if settings and times else 1)
-                for version in range(times if settings else 0):
+                measured += [clip] * max(1, times)
+                for version in range(times):
                     assert settings is not None
                     rng = make_rng(self._config.seed, row["id"], "vary_held_out", version)
                     samples, break_s = augment_clip(hear_clip(row["audio"]), SAMPLING_RATE, clip.break_s, settings, rng)
@@ -166,7 +223,8 @@ class RecurrentTrainer:
                     measured.append(measure_samples(samples, duration_s, break_s, detector))
         finally:
             detector.close()
-        if not measured:
-            return None
-        copies = 2 * times if settings and times else 1
+        return self._pick(measured) if measured else None
+
+    def _pick(self, measured: Sequence[MeasuredClip]) -> PickedThreshold:
+        copies = max(1, 2 * self._varied_versions)
         return replace(pick_threshold(measured, self._config.k), clips=len(measured) // copies)

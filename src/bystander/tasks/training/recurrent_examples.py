@@ -8,6 +8,7 @@ loss over drawn crops, without the chance in drawing them, for the price of one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,11 +84,32 @@ class MakeSpokenClip:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class HeardClip:
+    """What the network hears of a clip, or of a version of it.
+
+    Attributes:
+        steps: features, shape (steps, STEP_FRAMES, bands), float16 or float32.
+        break_s: the label's break; None where none breaks.
+        duration_s: of its sound, in seconds.
+    """
+
+    steps: npt.NDArray[np.floating[Any]]
+    break_s: float | None
+    duration_s: float
+
+
 class RecurrentExamples:
     """An `ExampleSource` over one of `SpokenClip`s: joins, varies and weighs them. It can be pickled."""
 
     def __init__(
-        self, clips: ExampleSource, config: TrainSidConfig, *, varies: bool, features: StepFeatures | None = None
+        self,
+        clips: ExampleSource,
+        config: TrainSidConfig,
+        *,
+        varies: bool,
+        features: StepFeatures | None = None,
+        folds: npt.NDArray[np.int64] | None = None,
     ) -> None:
         """Take the clips' source; what `varies` not is heard as it is, as what is held out should be.
 
@@ -96,6 +118,8 @@ class RecurrentExamples:
             config: of the run.
             varies: whether clips are varied.
             features: what is made of the sound; log-mel without it.
+            folds: shape (clips,), the fold of each: clips are joined within one, so that a fold that is held out is not
+                heard in another's versions.
         """
         model = config.model
         assert isinstance(model, RecurrentConfig)
@@ -104,11 +128,14 @@ class RecurrentExamples:
         self._crops = config.crops
         self._features: StepFeatures = LogMelFeatures(model.mel_bands) if features is None else features
         self._augmentation = model.augmentation if varies else None
-        self._kept: dict[tuple[int, int], tuple[npt.NDArray[np.float16], float | None]] = {}
-        self._kept_bytes = 0
+        self._folds = folds
+        self._kept = _KeptClips()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_kept": {}, "_kept_bytes": 0}
+    def as_they_are(self) -> RecurrentExamples:
+        """Return the same clips without being varied; both share the features that are kept."""
+        plain = copy(self)
+        plain._augmentation = None
+        return plain
 
     def __len__(self) -> int:
         return len(self._clips)
@@ -121,6 +148,11 @@ class RecurrentExamples:
     @property
     def groups(self) -> npt.NDArray[np.int64]:
         return self._clips.groups
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of sound that a step of the features takes."""
+        return self._features.step_s
 
     @property
     def digest(self) -> str | None:
@@ -137,39 +169,50 @@ class RecurrentExamples:
         clips: list[SpokenClip] = self._clips.read(numbers, epoch)
         return [self._make(clip, number, epoch) for clip, number in zip(clips, numbers, strict=True)]
 
+    def hear(self, number: int, version: int) -> HeardClip:
+        """Return what is heard of a clip as it is (version 0) or of another version, whatever an epoch would have.
+
+        Raises: as `read`.
+        """
+        (clip,) = self._clips.read([number], 0)
+        return self._hear(clip, number, version)
+
     def _make(self, clip: SpokenClip, number: int, epoch: int) -> RecurrentExample:
         settings = self._augmentation
         if settings is not None and settings.versions is None:
-            steps, break_s = self._vary(clip, number, epoch, settings)
-            return weigh_crops(steps, break_s, self._crops, self._features.step_s)
-        version = 0
-        if settings is not None and settings.versions is not None:
-            version = int(make_rng(self._seed, clip.id, "version", epoch).integers(settings.versions))
-        kept = self._kept.get((number, version))
-        if kept is None:
-            if settings is not None and version:
-                steps, break_s = self._vary(clip, number, version, settings)
-            else:
-                steps, break_s = self._features.open_stream().accept(clip.samples), clip.break_s
-            kept = steps.astype(np.float16), break_s
-            if self._kept_bytes + kept[0].nbytes <= _KEPT_BYTES:
-                self._kept[number, version] = kept
-                self._kept_bytes += kept[0].nbytes
-        return weigh_crops(kept[0].astype(np.float32), kept[1], self._crops, self._features.step_s)
+            heard = self._vary(clip, number, epoch, settings)
+        else:
+            version = 0
+            if settings is not None and settings.versions is not None:
+                version = int(make_rng(self._seed, clip.id, "version", epoch).integers(settings.versions))
+            heard = self._hear(clip, number, version)
+        return weigh_crops(heard.steps.astype(np.float32), heard.break_s, self._crops, self._features.step_s)
 
-    def _vary(
-        self, clip: SpokenClip, number: int, version: int, settings: Augmentation
-    ) -> tuple[Features, float | None]:
+    def _hear(self, clip: SpokenClip, number: int, version: int) -> HeardClip:
+        heard = self._kept.get(number, version)
+        if heard is None:
+            if self._augmentation is not None and version:
+                heard = self._vary(clip, number, version, self._augmentation)
+            else:
+                steps = self._features.open_stream().accept(clip.samples)
+                heard = HeardClip(steps, clip.break_s, len(clip.samples) / SAMPLING_RATE)
+            heard = self._kept.put(number, version, heard)
+        return heard
+
+    def _vary(self, clip: SpokenClip, number: int, version: int, settings: Augmentation) -> HeardClip:
         rng = make_rng(self._seed, clip.id, _STAGE, version)
         clip = self._join(clip, number, version, settings, rng)
         samples, break_s = augment_clip(clip.samples, SAMPLING_RATE, clip.break_s, settings, rng)
-        return self._features.open_stream().accept(samples), break_s
+        return HeardClip(self._features.open_stream().accept(samples), break_s, len(samples) / SAMPLING_RATE)
 
     def _join(
         self, clip: SpokenClip, number: int, epoch: int, settings: Augmentation, rng: np.random.Generator
     ) -> SpokenClip:
         """Return a clip after a backchannel of another, if so drawn and if the one that is drawn is one."""
-        near = np.flatnonzero(self.groups == self.groups[number])  # read already, or read together
+        is_near = self.groups == self.groups[number]  # read already, or read together
+        if self._folds is not None:
+            is_near &= self._folds == self._folds[number]
+        near = np.flatnonzero(is_near)
         joins, other = rng.random() < settings.joined_share, int(near[rng.integers(len(near))])
         gap_s = float(rng.uniform(*settings.joined_gap_s))
         if not joins or clip.speech_s is None:
@@ -178,6 +221,28 @@ class RecurrentExamples:
         if not before.is_backchannel or before.language != clip.language:
             return clip
         return join_clips(before, clip, gap_s)
+
+
+class _KeptClips:
+    """Versions of clips that come again, in 16 bits, as many as there is room for. Pickled, it is empty."""
+
+    def __init__(self) -> None:
+        self._clips: dict[tuple[int, int], HeardClip] = {}
+        self._bytes = 0
+
+    def __reduce__(self) -> tuple[type[_KeptClips], tuple[()]]:
+        return _KeptClips, ()
+
+    def get(self, number: int, version: int) -> HeardClip | None:
+        return self._clips.get((number, version))
+
+    def put(self, number: int, version: int, heard: HeardClip) -> HeardClip:
+        """Keep a version, and return it as it will come again."""
+        halved = replace(heard, steps=heard.steps.astype(np.float16))
+        if self._bytes + halved.steps.nbytes <= _KEPT_BYTES:
+            self._clips[number, version] = halved
+            self._bytes += halved.steps.nbytes
+        return halved
 
 
 def join_clips(before: SpokenClip, clip: SpokenClip, gap_s: float) -> SpokenClip:
