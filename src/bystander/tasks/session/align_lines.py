@@ -11,7 +11,7 @@ from bystander.schemas.alignment import Aligner, AlignmentReply, AlignmentReques
 from bystander.schemas.engines import RowFault, Samples
 from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.metrics.wer import measure_wer
-from bystander.tasks.session.slates import find_slate
+from bystander.tasks.session.slates import find_slate, is_like_slate
 
 _PAD_S = 0.12
 """Digital silence put before and after what is aligned."""
@@ -26,16 +26,23 @@ class SpokenWord:
     end_s: float
 
 
-def drop_slate(script: str, heard: str, language: str) -> tuple[tuple[str, ...], str]:
+def drop_slate(script: str, heard: str, slate: str, language: str) -> tuple[tuple[str, ...], str]:
     """Return the words of a slate that what was heard begins with, and the rest.
 
-    A beginning like a slate's is one only where the rest is nearer to the script than the whole.
+    Recognisers mishear short slates ("take eight" as "take care of her"), so up to six words from "take" on are a
+    slate, if the rest is nearer to the script than the whole; `slate` is then taken to have been said.
     """
-    slate = find_slate(heard, None, language)
-    if slate is not None:
-        whole, rest = (measure_wer(script, text, language).normalised for text in (heard, slate.rest))
-        if rest < whole:
-            return slate.words, slate.rest
+    found = find_slate(heard, None, language)
+    if found is not None:
+        tries = [(found.words, found.rest)]
+    elif is_like_slate(heard, language):
+        words = heard.split()
+        tries = [(tuple(slate.split()), " ".join(words[count:])) for count in range(2, min(6, len(words)) + 1)]
+    else:
+        tries = []
+    errors = [measure_wer(script, rest, language).normalised for _, rest in tries]
+    if errors and min(errors) < measure_wer(script, heard, language).normalised:
+        return tries[errors.index(min(errors))]
     return (), heard
 
 

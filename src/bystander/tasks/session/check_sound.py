@@ -8,7 +8,7 @@ from bystander.schemas.engines import RowFault, Samples
 from bystander.schemas.recording_session import ImportSettings
 from bystander.schemas.recordings import Channels
 from bystander.tasks.audio.levels import SILENCE_DBFS, measure_peak, measure_rms_dbfs
-from bystander.tasks.audio.speech_activity import measure_levels
+from bystander.tasks.audio.speech_activity import FRAME_S, measure_levels
 
 _FLAT = 0.999
 """Share of the largest magnitude from which a sample counts as cut flat. Speech that is not has a few of them."""
@@ -17,6 +17,7 @@ _NO_NOISE_FRAMES = 0.02
 """Quiet frames are as loud as the lowest fiftieth: recordings that are cut close to the speech have few of them."""
 _LOUD_DB = 15.0
 _SPREAD_QUANTILE = 0.1
+_LOUD_QUANTILE = 0.95
 
 
 def drop_idle_channel(samples: Channels, min_level_dbfs: float) -> Channels:
@@ -51,10 +52,10 @@ def measure_separation_db(samples: Channels, rate: int) -> float:
     return float(high - low) / 2
 
 
-def find_sound_fault(
+def find_quiet_line(
     channel: Samples, rate: int, start_s: float, end_s: float, speaker: str, settings: ImportSettings
 ) -> RowFault | None:
-    """Return why a line, from `start_s` to `end_s` of its channel, is not recorded well: `too_quiet`, `clipped`."""
+    """Return why a line, from `start_s` to `end_s` of its channel, is too quiet to be used (`too_quiet`); None if it is not."""
     line = np.ascontiguousarray(channel[round(start_s * rate) : round(end_s * rate)])
     level = measure_rms_dbfs(line)
     if level < settings.min_level_dbfs:
@@ -64,8 +65,28 @@ def find_sound_fault(
     if level - noise < settings.min_above_noise_db:
         detail = f"{speaker} is {level - noise:.0f} dB above the noise, at least {settings.min_above_noise_db:g}"
         return RowFault("too_quiet", f"{detail}: go nearer to the microphone, or to a quieter place")
-    flat = int(np.count_nonzero(np.abs(line) >= _FLAT * measure_peak(line)))
-    if flat >= _MIN_FLAT_SAMPLES and flat / len(line) > settings.max_clipped_share:
-        detail = f"{flat / len(line):.2%} of {speaker}'s samples are cut flat, at most {settings.max_clipped_share:.2%}"
-        return RowFault("clipped", f"{detail}: turn the microphone down and record it again")
+    return None
+
+
+def find_recording_fault(samples: Channels, rate: int, settings: ImportSettings) -> RowFault | None:
+    """Return why a take's recording is no good before anybody listens to its words: `too_quiet`, `clipped`.
+
+    Quiet is what nowhere rises above the noise on its louder channel. Samples cut flat are counted in loud frames.
+    """
+    distances = []
+    for number, channel in enumerate(samples.T, 1):
+        levels = measure_levels(np.ascontiguousarray(channel), rate)
+        if not len(levels):
+            continue
+        loud = float(np.quantile(levels, _LOUD_QUANTILE))
+        distances.append(loud - float(np.quantile(levels, _NO_NOISE_FRAMES)))
+        flat = int(np.count_nonzero(np.abs(channel) >= _FLAT * measure_peak(np.ascontiguousarray(channel))))
+        share = flat / max(1.0, np.count_nonzero(levels > loud - _LOUD_DB) * FRAME_S * rate)
+        if loud > settings.min_level_dbfs and flat >= _MIN_FLAT_SAMPLES and share > settings.max_clipped_share:
+            limit = f"at most {settings.max_clipped_share:.2%}"
+            detail = f"{share:.2%} of the loud samples of channel {number} are cut flat, {limit}"
+            return RowFault("clipped", f"{detail}: turn the microphone down and record it again")
+    if not distances or max(distances) < settings.min_above_noise_db:
+        detail = f"nothing rises {settings.min_above_noise_db:g} dB above the noise"
+        return RowFault("too_quiet", f"{detail}: go nearer to the microphone, or to a quieter place")
     return None

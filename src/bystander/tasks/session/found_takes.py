@@ -13,7 +13,7 @@ from bystander.schemas.recording_session import ImportSettings, Take
 from bystander.schemas.recordings import Channels
 from bystander.tasks.audio.speech_activity import FRAME_S, estimate_floor, find_energetic, list_runs, measure_levels
 from bystander.tasks.session.match_script import ScriptMatcher
-from bystander.tasks.session.slates import find_slate
+from bystander.tasks.session.slates import find_slate, is_misheard_slate
 
 _MIN_STRETCH_S = 0.4
 _AROUND_S = 0.5
@@ -85,6 +85,9 @@ def split_recording(
             slated = by_number[slate.number]
         count, score, take = _join(texts[at : at + _MOST_JOINED], matcher, by_number, language)
         heard = " ".join(texts[at : at + count])
+        if score < settings.min_take_similarity and is_misheard_slate(heard, language):
+            at, slated = at + 1, None
+            continue
         found = take if score >= settings.min_take_similarity else slated
         start, end = spans[at][0], spans[at + count - 1][1]
         yield FoundTake(source, digest, start / rate, samples[start:end].copy(), rate, found, heard)

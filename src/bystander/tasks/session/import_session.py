@@ -105,19 +105,19 @@ def _choose_last(sheet: SessionSheet, read: dict[str, list[tuple[FoundTake, Read
     """Keep the last good recording of each take: who repeats a take means it."""
     tried = {one.code for one in harvest.refused if one.code}
     for take in sheet.takes:
-        *earlier, last = read.get(take.code) or [None]
-        if last is None:
+        tries = read.get(take.code, [])
+        if not tries:
             if take.code not in tried:
                 who = f"{take.primary} and {take.third_party}"
-                fault = RowFault("missing_take", f"{take.room}: nobody recorded {who}; record it")
+                fault = RowFault("missing_take", f"{take.room}: {who} are not found in the recordings; record it")
                 harvest.refused.append(RefusedTake(FIND, fault, code=take.code))
             continue
-        harvest.good.append(last)
-        for one in earlier:
-            assert one is not None
-            detail = f"the last good one is kept: {last[0].source}, from {last[1].start_s:.1f} s"
+        *earlier, (last, result) = tries
+        harvest.good.append((last, result))
+        detail = f"the last good one is kept: {last.source}, from {result.start_s:.1f} s"
+        for found, _ in earlier:
             fault = RowFault("repeated_take", detail)
-            harvest.refused.append(RefusedTake(CHOOSE, fault, one[0], take.code, one[0].source))
+            harvest.refused.append(RefusedTake(CHOOSE, fault, found, take.code, found.source))
 
 
 def _find_takes(

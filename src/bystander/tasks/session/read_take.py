@@ -16,7 +16,12 @@ from bystander.tasks.audio.resampling import resample
 from bystander.tasks.audio.trimming import FADE_S, fade_edges
 from bystander.tasks.metrics.wer import WordErrorRates, measure_wer
 from bystander.tasks.session.align_lines import SpokenWord, align_lines, drop_slate, split_heard
-from bystander.tasks.session.check_sound import drop_idle_channel, find_sound_fault, measure_separation_db
+from bystander.tasks.session.check_sound import (
+    drop_idle_channel,
+    find_quiet_line,
+    find_recording_fault,
+    measure_separation_db,
+)
 from bystander.tasks.session.found_takes import FoundTake, mix_down
 from bystander.tasks.session.own_voice import find_voices, mute_others, snap_to_voice
 
@@ -88,6 +93,9 @@ def read_take(
     channels = found.samples.shape[1]
     if channels > 2:
         return RowFault("too_many_channels", f"{channels} channels; record one, or one a speaker")
+    fault = find_recording_fault(found.samples, found.rate, settings)
+    if fault is not None:
+        return fault
     lines = (_read_two if channels == 2 else _read_one)(found, take, settings, recogniser, aligner)
     if isinstance(lines, RowFault):
         return lines
@@ -129,7 +137,7 @@ def _read_two(
         return heard
     texts = (str(take.row["primary_text"]), str(take.row["third_party_text"]))
     language = str(take.row["language"])
-    cuts = [[drop_slate(text, reply.text, language) for reply in heard] for text in texts]
+    cuts = [[drop_slate(text, reply.text, take.slate, language) for reply in heard] for text in texts]
     ways = [
         [measure_wer(texts[role], cuts[role][way[role]][1], language) for role in (0, 1)] for way in ((0, 1), (1, 0))
     ]
@@ -148,7 +156,7 @@ def _read_two(
             return spoken
         first, last = spoken[0][0].start_s, spoken[0][-1].end_s
         start, end = snap_to_voice(voices[way[role]], first, last, _BEFORE_S, _AFTER_S)
-        fault = find_sound_fault(found.samples[:, way[role]], found.rate, start, end, speaker, settings)
+        fault = find_quiet_line(found.samples[:, way[role]], found.rate, start, end, speaker, settings)
         if fault is not None:
             return fault
         level = measure_rms_dbfs(channel[round(start * found.rate) : round(end * found.rate)])
@@ -166,7 +174,7 @@ def _read_one(
         return heard
     texts = (str(take.row["primary_text"]), str(take.row["third_party_text"]))
     language = str(take.row["language"])
-    slate, exchange = drop_slate(take.transcript, heard[0].text, language)
+    slate, exchange = drop_slate(take.transcript, heard[0].text, take.slate, language)
     whole = measure_wer(take.transcript, exchange, language)
     if whole.normalised > settings.max_wer:
         both = f"{take.primary} or {take.third_party}"
@@ -183,7 +191,7 @@ def _read_one(
     lines = []
     parts = split_heard(texts, exchange, language)
     for role, (start, end) in enumerate(spans):
-        fault = find_sound_fault(mono, found.rate, start, end, (take.primary, take.third_party)[role], settings)
+        fault = find_quiet_line(mono, found.rate, start, end, (take.primary, take.third_party)[role], settings)
         if fault is not None:
             return fault
         level = measure_rms_dbfs(mono[round(start * found.rate) : round(end * found.rate)])

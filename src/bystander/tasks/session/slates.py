@@ -39,3 +39,13 @@ def find_slate(heard: str, numbers: Sequence[int] | None = None, language: str =
         if number is not None and (numbers is None or number in numbers):
             return Slate(number, tuple(words[:count]), " ".join(words[count:]))
     return None
+
+
+def is_like_slate(heard: str, language: str = "en") -> bool:
+    """Whether a text begins as slates do, though its number may be misheard."""
+    return normalise_text(heard, language).split()[:1] == ["take"]
+
+
+def is_misheard_slate(heard: str, language: str = "en") -> bool:
+    """Whether a text on its own, which fits no script, is a slate whose number was misheard."""
+    return is_like_slate(heard, language) and len(heard.split()) <= _MOST_WORDS
