@@ -24,7 +24,7 @@ from bystander.tasks.engines.kokoro import KokoroSpeechEngine
 RATE = 24000
 Sound = npt.NDArray[np.float64]
 FAULTS = ("missing", "wrong_line", "clipped", "late", "quiet", "swapped", "repeated")
-"""One a take, in this order, on every second take."""
+"""In this order, on 7 of 12 takes."""
 EXPECTED = {
     "missing": "missing_take",
     "wrong_line": "misread",
@@ -77,11 +77,12 @@ class Speaker:
 
 
 def say_session(sheet: SessionSheet, seed: int) -> Iterator[Said]:
-    """Yield all tries in order: cut-ins are off by 0.15 s (standard deviation), every second take has a fault."""
+    """Yield all tries in order: cut-ins are off by 0.15 s (standard deviation), 7 of 12 takes have a fault."""
     rng = np.random.default_rng([seed, 1])
     speaker = Speaker(sheet, seed)
     for at, take in enumerate(sheet.takes):
-        fault = FAULTS[at // 2 % len(FAULTS)] if at % 2 else None
+        number, left = divmod(at * len(FAULTS), 12)
+        fault = FAULTS[number % len(FAULTS)] if left < len(FAULTS) else None
         primary = speaker.say(take.row["primary_text"], take.primary)
         line = sheet.takes[(at + 3) % len(sheet.takes)].row if fault == "wrong_line" else take.row
         third = speaker.say(line["third_party_text"], take.third_party)

@@ -55,7 +55,7 @@ def measure_separation_db(samples: Channels, rate: int) -> float:
 def find_quiet_line(
     channel: Samples, rate: int, start_s: float, end_s: float, speaker: str, settings: ImportSettings
 ) -> RowFault | None:
-    """Return why a line, from `start_s` to `end_s` of its channel, is too quiet to be used (`too_quiet`); None if it is not."""
+    """Return why a line, from `start_s` to `end_s` of its channel, is no good (`too_quiet`); None if it is."""
     line = np.ascontiguousarray(channel[round(start_s * rate) : round(end_s * rate)])
     level = measure_rms_dbfs(line)
     if level < settings.min_level_dbfs:

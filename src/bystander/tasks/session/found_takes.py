@@ -62,7 +62,8 @@ def split_recording(
 
     A stretch and the next one or two are one take where their words fit it better together. Stretches shorter than
     0.4 s are noises. A stretch that is a slate alone is not yielded: if what follows it is nothing of the script, it is
-    taken for a try at the take that the slate named.
+    taken for a try at the take that the slate named. Where another slate follows, or nothing, what lies between is:
+    people were too quiet to be found.
 
     Raises:
         EngineError: the recogniser as a whole failed.
@@ -73,25 +74,31 @@ def split_recording(
     requests = [RecognitionRequest(mono[start:end], rate, language) for start, end in spans]
     texts = ["" if isinstance(r, RowFault) else r.text for r in recogniser.recognise(requests)]
     by_number = {take.number: take for take in matcher.takes}
-    at, slated = 0, None
+    at, slated, slate_end = 0, None, 0
     while at < len(spans):
+        start = spans[at][0]
         slate = find_slate(texts[at], tuple(by_number), language)
-        if slate is not None and not slate.rest:
-            slated = by_number[slate.number]
-            at += 1
-            continue
-        named = slate is not None and matcher.match(slate.rest)[0] > matcher.match(texts[at])[0]
-        if slate is not None and named:
-            slated = by_number[slate.number]
+        if slate is not None:
+            named = by_number[slate.number]
+            if slated is not None and slated != named and start - slate_end > _MIN_STRETCH_S * rate:
+                yield FoundTake(source, digest, slate_end / rate, samples[slate_end:start].copy(), rate, slated)
+            if not slate.rest:
+                slated, slate_end = named, spans[at][1]
+                at += 1
+                continue
+            if matcher.match(slate.rest)[0] > matcher.match(texts[at])[0]:
+                slated = named
         count, score, take = _join(texts[at : at + _MOST_JOINED], matcher, by_number, language)
         heard = " ".join(texts[at : at + count])
-        if score < settings.min_take_similarity and is_misheard_slate(heard, language):
-            at, slated = at + 1, None
+        if score < settings.min_take_similarity and slated is None and is_misheard_slate(heard, language):
+            at += 1
             continue
         found = take if score >= settings.min_take_similarity else slated
-        start, end = spans[at][0], spans[at + count - 1][1]
+        end = spans[at + count - 1][1]
         yield FoundTake(source, digest, start / rate, samples[start:end].copy(), rate, found, heard)
         at, slated = at + count, None
+    if slated is not None and len(mono) - slate_end > _MIN_STRETCH_S * rate:
+        yield FoundTake(source, digest, slate_end / rate, samples[slate_end:].copy(), rate, slated)
 
 
 def _join(
