@@ -5,6 +5,7 @@ What is known of it: when each line begins and ends, in clean clips, and which f
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -128,7 +129,8 @@ def record(said: Said, rng: np.random.Generator) -> Sound:
 def write_recordings(tries: Sequence[Said], speaker: Speaker, folder: Path, seed: int) -> None:
     """Write `mono.wav` (16 kHz), `two.flac` (48 kHz, a channel a person) and `takes/` (44.1 kHz, a file a try)."""
     rng = np.random.default_rng([seed, 2])
-    (folder / "takes").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "takes", ignore_errors=True)  # takes of an earlier run
+    (folder / "takes").mkdir(parents=True)
     parts: list[Sound] = [np.zeros((2 * RATE, 2))]
     met: dict[str, int] = {}
     for said in tries:
