@@ -28,6 +28,9 @@ def make_session_sheet(
             min=0, max=3, help="Overlap asked for in each take, in seconds. Default: that of the build's row."
         ),
     ] = None,
+    scenarios: Annotated[
+        str | None, typer.Option(help="Only rows of these scenarios, separated by commas. Default: all.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Chooses the rows and the order of speakers.")] = 0,
 ) -> None:
     """Write the script sheet of a recording session: who reads what where, and when the other one cuts in."""
@@ -35,8 +38,16 @@ def make_session_sheet(
     from bystander.tasks.session.make_sheet import make_sheet
 
     names = _name_speakers(speakers)
-    places = tuple(room.strip() for room in rooms.split(","))
-    fields = {"speakers": names, "rooms": places, "takes": takes, "seed": seed, "overlap_s": overlap_s}
+    places = _split_names(rooms)
+    wanted = _split_names(scenarios) if scenarios else ()
+    fields = {
+        "speakers": names,
+        "rooms": places,
+        "takes": takes,
+        "seed": seed,
+        "overlap_s": overlap_s,
+        "scenarios": wanted,
+    }
     plan = read_session_settings(SessionPlan, fields)
     sheet = make_sheet(build, out, plan)
     short = f" ({takes} were asked for)" if len(sheet.takes) < takes else ""
@@ -64,9 +75,10 @@ def import_recordings(
         typer.Option("--set", help="One setting as name=value, e.g. aligner.engine=kaldi_gmm; may be repeated."),
     ] = None,
 ) -> None:
-    """Make rows of recorded takes; misread, doubled and missing ones are listed with their reasons.
+    """Make rows of recorded takes; misread, badly recorded and missing ones are listed with their reasons.
 
-    Beside the sheet, import-NAME.csv says of every take what came of it, and the overlap obtained.
+    Beside the sheet, import-NAME.csv says of every take what came of it and when B came in, import-NAME.words.jsonl
+    when each word was said. Run again after more was recorded, or after a stop: what was heard is not heard again.
     """
     from bystander.cli.overrides import gather_overrides
     from bystander.schemas.config import lay_over
@@ -82,4 +94,8 @@ def import_recordings(
 def _name_speakers(text: str) -> tuple[str, ...]:
     if text.strip().isdigit():
         return tuple(f"speaker_{number}" for number in range(1, int(text) + 1))
+    return _split_names(text)
+
+
+def _split_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))

@@ -31,11 +31,13 @@ class SessionPlan(Params):
     """Takes in all; fewer where the build has fewer two-speaker rows."""
     seed: int = Field(0, ge=0, le=2**63 - 1)
     overlap_s: float | None = Field(None, ge=0, le=3)
-    """Overlap asked for in every take, in seconds; None asks for the row's own."""
+    """Overlap asked for in every take, in seconds; None asks for the row's own, which may be a pause."""
+    scenarios: tuple[str, ...] = ()
+    """Of which rows are taken; empty means all."""
 
     @model_validator(mode="after")
     def _check_names(self) -> SessionPlan:
-        for field, names in (("speakers", self.speakers), ("rooms", self.rooms)):
+        for field, names in (("speakers", self.speakers), ("rooms", self.rooms), ("scenarios", self.scenarios)):
             if len({*names}) < len(names):
                 raise ConfigError(f"{field}: a name occurs twice; give each its own")
             if any(not name.strip() for name in names):
@@ -57,11 +59,31 @@ class Take(_Part):
     third_party: str
     """Who cuts in."""
     cue_word: int = Field(ge=0)
-    """Position, from 0, of the primary's word at which the third party begins."""
-    overlap_s: float = Field(ge=0)
-    """Asked for, in seconds."""
+    """Position, from 0, of the primary's word at which the third party begins; of the last one if it begins after."""
+    offset_s: float
+    """Asked for: the third party's start minus the primary's end, in seconds. Negative is overlap, else a pause."""
     row: dict[str, Any]
     """The build's row without its audio: texts, scenario, label, reply and the rest."""
+
+    @property
+    def number(self) -> int:
+        """Of the take, from 1."""
+        return int(self.code[2:])
+
+    @property
+    def slate(self) -> str:
+        """What is said before the take, so that it is found by ear and by the recogniser."""
+        return f"Take {self.number}"
+
+    @property
+    def overlap_s(self) -> float:
+        """Overlap asked for, in seconds; 0 where a pause is."""
+        return max(0.0, -self.offset_s)
+
+    @property
+    def pause_s(self) -> float:
+        """Pause asked for between the two lines, in seconds; 0 where they overlap."""
+        return max(0.0, self.offset_s)
 
     @property
     def primary_words(self) -> list[str]:
@@ -109,8 +131,20 @@ class ImportSettings(Params):
     """In a long recording, the shortest quiet that parts takes, in seconds."""
     margin_s: float = Field(0.25, ge=0)
     """Kept before and after the speech."""
-    max_gap_s: float = Field(1.5, ge=0)
-    """Longest pause between the primary's end and the third party's start."""
+    max_cut_in_error_s: float = Field(0.8, gt=0)
+    """Most by which the third party may begin earlier or later than the sheet asks. With one channel it is not seen
+    how far the lines overlap; there a pause that is so much too long is all that is found."""
+    channels: Literal["auto", "mixed"] = "auto"
+    """`mixed` adds up two channels before all else: for stereo microphones that hear both speakers."""
+    min_separation_db: float = Field(6.0, ge=3)
+    """With a channel a speaker, how much louder a speaker must be on the own channel than on the other one, between
+    the two: less is cross-talk."""
+    min_above_noise_db: float = Field(12.0, ge=0)
+    """How far a speaker must be above the quiet frames of the channel."""
+    min_level_dbfs: float = Field(-55.0, lt=0)
+    """Least level of a speaker's line."""
+    max_clipped_share: float = Field(0.0005, ge=0, lt=1)
+    """Most of a line's samples that may be at the limit of the recording, cut flat there."""
     sampling_rate: int = Field(24000, ge=8000, le=48000)
     """Of the clips, in Hz."""
     licence: str = Field("unknown", min_length=1)

@@ -73,6 +73,32 @@ _OWN_NOTES = {
     ),
 }
 
+_SESSION_NOTES = {
+    **{name: COLUMN_NOTES[name] for name, note in _OWN_NOTES.items() if note == _UNKNOWN and name in COLUMN_NOTES},
+    **{name: COLUMN_NOTES[name] for name in ("query_text", "query_source", "request", "primary_complete", "timing")},
+    **dict.fromkeys(
+        ("primary_voice", "third_party_voice", "track_similarity", "mixture_similarity", "twin_id"), _UNKNOWN
+    ),
+    **dict.fromkeys(
+        ("query_score", "interruption_score", "answerable_score"), "null: the lines were read from a script"
+    ),
+    "primary_text": "The line that the primary read, as the script has it",
+    "third_party_text": "The line that cuts in, as the script has it",
+    "segments": "Who speaks from when to when, as measured: speaker, start_s, end_s from the clip's start",
+    "overlap_s": "Seconds of overlap as measured; null where both were recorded on one channel",
+    "loudness_difference_db": "Third party's level minus the primary's, as measured",
+    "corpus": "The session and its room",
+    "recording": "The file",
+    "primary_speaker": "Name or pseudonym of who read the request",
+    "third_party_speaker": "Likewise of who cut in",
+    "primary_source_text": "As `primary_text`",
+    "third_party_source_text": "As `third_party_text`",
+    "others_s": "0: nobody else was to speak",
+    "primary_attempts": "1",
+    "third_party_attempts": "1",
+}
+"""Where the lines were read from a script sheet."""
+
 
 def write_real_world_card(store: Store, manifest: BuildManifest) -> None:
     """Write a build's `README.md`."""
@@ -82,6 +108,7 @@ def write_real_world_card(store: Store, manifest: BuildManifest) -> None:
 def render_real_world_card(manifest: BuildManifest, schema: pa.Schema = REAL_FINAL) -> str:
     """Return a build's dataset card."""
     languages = {corpus.get("language", "en") for corpus in manifest.config.get("corpora", [])}
+    session = manifest.config.get("session")
     head = {
         "pretty_name": manifest.dataset,
         "license": "other",
@@ -93,6 +120,7 @@ def render_real_world_card(manifest: BuildManifest, schema: pa.Schema = REAL_FIN
     return load_card_template("real_world_card.md.j2").render(
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120),
         manifest=manifest,
+        session=f"session {session}" if session else None,
         hours=describe_hours(manifest.counts.speech_s),
         corpus_table=render_table(
             ("Corpus", "Licence", "Recordings", "with audio", "Utterances"),
@@ -100,5 +128,5 @@ def render_real_world_card(manifest: BuildManifest, schema: pa.Schema = REAL_FIN
         ),
         label_table=render_table(("Label", "Rows"), manifest.counts.by_label.items()),
         reviewed=manifest.decisions is not None,
-        **describe_tables(manifest, schema, {**COLUMN_NOTES, **_OWN_NOTES}),
+        **describe_tables(manifest, schema, {**COLUMN_NOTES, **_OWN_NOTES, **(_SESSION_NOTES if session else {})}),
     )

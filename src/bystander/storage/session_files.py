@@ -14,6 +14,7 @@ from bystander.storage.filesystem import Store
 SESSION_NAME, SHEET_NAME, TABLE_NAME = "session.json", "sheet.html", "sheet.csv"
 _COLUMNS = (
     "code",
+    "slate",
     "room",
     "speaker_a",
     "speaker_b",
@@ -21,6 +22,7 @@ _COLUMNS = (
     "b_begins_at_word",
     "b_begins_at",
     "overlap_s",
+    "pause_s",
     "line_b",
     "timing",
     "scenario",
@@ -61,6 +63,7 @@ def _write_table(sheet: SessionSheet) -> str:
         row = take.row
         cells = (
             take.code,
+            take.slate,
             take.room,
             take.primary,
             take.third_party,
@@ -68,6 +71,7 @@ def _write_table(sheet: SessionSheet) -> str:
             take.cue_word + 1,
             take.primary_words[take.cue_word],
             f"{take.overlap_s:.2f}",
+            f"{take.pause_s:.2f}",
             row["third_party_text"],
             row["timing"],
             row["scenario"],

@@ -22,7 +22,7 @@ def make_sheet(build: str, out: str, plan: SessionPlan) -> SessionSheet:
 
     Raises:
         BuildError: `build` is no finished TPI build.
-        InputError: it has no two-speaker row.
+        InputError: it has no two-speaker row, or none of a scenario that the plan names.
         StorageError: a file cannot be read or written.
     """
     source = open_build(build)
@@ -31,6 +31,11 @@ def make_sheet(build: str, out: str, plan: SessionPlan) -> SessionSheet:
     pairs = [row for row in rows if row["n_speakers"] == 2]
     if not pairs:
         raise InputError(f"{build}: has no two-speaker row to record; name another build")
+    known = {str(row["scenario"]) for row in pairs}
+    if unknown := sorted({*plan.scenarios} - known):
+        raise InputError(
+            f"{build}: has no two-speaker row of the scenario {', '.join(unknown)}; it has {', '.join(sorted(known))}"
+        )
     digest = digest_rows(manifest)
     prefix = choose_prefix(digest, plan)
     sheet = SessionSheet(

@@ -14,6 +14,8 @@ _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 """No vowels, so that a prefix is no word, and no Y."""
 USUAL_OVERLAP_S = 0.5
 """Where a row asks for none: the mean of the paper's (appendix F)."""
+_MOST_OFFSET_S = 2.0
+"""Nobody reads more exactly by a sheet, and what is farther from the primary's end is no interruption of it."""
 
 
 def choose_prefix(rows_digest: str, plan: SessionPlan) -> str:
@@ -47,15 +49,15 @@ def plan_takes(rows: Sequence[Mapping[str, Any]], plan: SessionPlan, prefix: str
     dealt.sort(key=lambda one: (plan.rooms.index(one[0]), one[1]))
     takes = []
     for number, (room, pair, row) in enumerate(dealt, 1):
-        asked = plan.overlap_s if plan.overlap_s is not None else _find_overlap(row)
+        offset = -plan.overlap_s if plan.overlap_s is not None else _find_offset(row)
         takes.append(
             Take(
                 code=f"{prefix}{number:03d}",
                 room=room,
                 primary=pairs[pair][0],
                 third_party=pairs[pair][1],
-                cue_word=find_cue_word(str(row["primary_text"]).split(), _measure_primary(row), asked),
-                overlap_s=round(asked, 3),
+                cue_word=find_cue_word(str(row["primary_text"]).split(), _measure_primary(row), max(0.0, -offset)),
+                offset_s=round(offset, 2) + 0.0,  # no -0
                 row=dict(row),
             )
         )
@@ -79,6 +81,8 @@ def find_cue_word(words: Sequence[str], duration_s: float, overlap_s: float) -> 
 def _choose_rows(rows: Sequence[Mapping[str, Any]], plan: SessionPlan) -> list[Mapping[str, Any]]:
     queues: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in sorted(rows, key=lambda row: str(row["id"])):
+        if plan.scenarios and row["scenario"] not in plan.scenarios:
+            continue
         queues[row["scenario"]][row["label"]].append(row)
     rng = make_rng(plan.seed, "session", "choose_rows")
     turns = []
@@ -109,9 +113,9 @@ def _list_pairs(plan: SessionPlan) -> list[tuple[str, str]]:
     return [(speakers[at], speakers[(at + step) % count]) for step in range(1, count) for at in range(count)]
 
 
-def _find_overlap(row: Mapping[str, Any]) -> float:
+def _find_offset(row: Mapping[str, Any]) -> float:
     offset = row.get("offset_asked_s")
-    return USUAL_OVERLAP_S if offset is None else max(0.0, -float(offset))
+    return -USUAL_OVERLAP_S if offset is None else max(-_MOST_OFFSET_S, min(float(offset), _MOST_OFFSET_S))
 
 
 def _measure_primary(row: Mapping[str, Any]) -> float:

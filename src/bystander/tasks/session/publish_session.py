@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -270,9 +271,13 @@ def _summarise(location: str, sheet: SessionSheet, harvest: TakeHarvest) -> Iter
     for reason, count in sorted(reasons.items()):
         codes = sorted({one.code for one in harvest.refused if one.fault.reason == reason and one.code})
         yield f"{reason}: {count}{' (' + ', '.join(codes[:12]) + ')' if codes else ''}."
-    asked = [found.take.overlap_s for found, read in harvest.good if found.take and read.cells["overlap_s"] is not None]
-    got = [read.cells["overlap_s"] for _, read in harvest.good if read.cells["overlap_s"] is not None]
+    got = [(found.take.offset_s, read.offset_s) for found, read in harvest.good if found.take and read.came_in_at]
     if got:
-        yield f"Overlap: {sum(asked) / len(asked):.2f} s asked for, {sum(got) / len(got):.2f} s obtained, on average."
+        asked_s, got_s = (statistics.median(column) for column in zip(*got, strict=True))
+        off = statistics.median(abs(one - other) for one, other in got)
+        yield (
+            f"Cut-ins: {asked_s:+.2f} s asked for, {got_s:+.2f} s obtained (medians; negative is overlap), "
+            f"{off:.2f} s from what was asked."
+        )
     if len(got) < len(harvest.good):
         yield f"{len(harvest.good) - len(got)} rows have one channel, so that their overlap is not known."

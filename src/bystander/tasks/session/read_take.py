@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bystander.schemas.alignment import Aligner, AlignmentReply, AlignmentRequest
+from bystander.schemas.alignment import Aligner
 from bystander.schemas.engines import Recogniser, RecognitionReply, RecognitionRequest, RowFault, Samples
 from bystander.schemas.recording_session import ImportSettings, Take
 from bystander.tasks.audio.levels import measure_rms_dbfs
 from bystander.tasks.audio.resampling import resample
 from bystander.tasks.audio.trimming import FADE_S, fade_edges
-from bystander.tasks.metrics.text_normaliser import normalise_text
 from bystander.tasks.metrics.wer import WordErrorRates, measure_wer
+from bystander.tasks.session.align_lines import SpokenWord, align_lines, drop_slate, split_heard
+from bystander.tasks.session.check_sound import (
+    drop_idle_channel,
+    find_quiet_line,
+    find_recording_fault,
+    measure_separation_db,
+)
 from bystander.tasks.session.found_takes import FoundTake, mix_down
 from bystander.tasks.session.own_voice import find_voices, mute_others, snap_to_voice
 
 READ_REASONS = frozenset(
     {
         "too_many_channels",  # more than two
+        "cross_talk",  # two channels that both hear both speakers
         "misread",  # other words than the script's
         "not_aligned",  # the aligner does not find the words in the sound
-        "came_in_early",  # the third party began before the primary
-        "came_in_late",  # the third party waited longer than `max_gap_s`
+        "too_quiet",
+        "clipped",
+        "came_in_early",  # the third party began before the primary, or much earlier than the sheet asks
+        "came_in_late",  # much later than the sheet asks
         "recogniser_fault",
     }
 )
 """Reasons why a take does not become a row."""
 _BEFORE_S, _AFTER_S = 0.15, 0.25
 """How far a line may begin before its first word was aligned, and end after its last."""
-_PAD_S = 0.12
-"""Digital silence put before and after what is aligned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,7 @@ class _Line:
     rates: WordErrorRates
     temperature: float | None
     level_dbfs: float
+    words: tuple[SpokenWord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,12 @@ class ReadTake:
     start_s: float
     """Of the clip, in the file."""
     end_s: float
+    offset_s: float
+    """The third party's start minus the primary's end. With one channel, overlap is not seen, and 0 or more is."""
+    words: tuple[tuple[str, SpokenWord], ...]
+    """Role and word, with times from the start of the clip; the primary's first."""
+    came_in_at: str | None
+    """The primary's word during which, or after which, the third party began; None with one channel."""
 
 
 def read_take(
@@ -75,26 +89,47 @@ def read_take(
     Raises:
         EngineError: an engine as a whole failed.
     """
+    found = replace(found, samples=drop_idle_channel(found.samples, settings.min_level_dbfs))
     channels = found.samples.shape[1]
     if channels > 2:
         return RowFault("too_many_channels", f"{channels} channels; record one, or one a speaker")
+    fault = find_recording_fault(found.samples, found.rate, settings)
+    if fault is not None:
+        return fault
     lines = (_read_two if channels == 2 else _read_one)(found, take, settings, recogniser, aligner)
     if isinstance(lines, RowFault):
         return lines
     primary, third = lines
+    return _find_timing_fault(primary, third, take, settings, channels) or _cut(found, take, settings, primary, third)
+
+
+def _find_timing_fault(
+    primary: _Line, third: _Line, take: Take, settings: ImportSettings, channels: int
+) -> RowFault | None:
     if third.start_s < primary.start_s:
-        return RowFault("came_in_early", f"{take.third_party} began {primary.start_s - third.start_s:.2f} s too early")
-    gap = third.start_s - primary.end_s
-    if gap > settings.max_gap_s:
-        return RowFault(
-            "came_in_late", f"{take.third_party} began {gap:.2f} s after the end; at most {settings.max_gap_s:g} s"
-        )
-    return _cut(found, take, settings, primary, third)
+        ahead = primary.start_s - third.start_s
+        return RowFault("came_in_early", f"{take.third_party} began {ahead:.2f} s before {take.primary}")
+    offset = third.start_s - primary.end_s
+    # One channel shows no overlap: its segments meet.
+    asked = take.offset_s if channels == 2 else max(0.0, take.offset_s)
+    late = offset - asked
+    if abs(late) <= settings.max_cut_in_error_s or (channels == 1 and late < 0):
+        return None
+    how = (
+        f"{abs(late):.2f} s {'later' if late > 0 else 'earlier'} than asked, at most {settings.max_cut_in_error_s:g} s"
+    )
+    cue = take.primary_words[take.cue_word].strip(".,?!")
+    reason = "came_in_late" if late > 0 else "came_in_early"
+    return RowFault(reason, f"{take.third_party} began {how}: come in at {cue!r}")
 
 
 def _read_two(
     found: FoundTake, take: Take, settings: ImportSettings, recogniser: Recogniser, aligner: Aligner
 ) -> tuple[_Line, _Line] | RowFault:
+    apart = measure_separation_db(found.samples, found.rate)
+    if apart < settings.min_separation_db:
+        detail = f"the channels hear both speakers, {apart:.1f} dB apart, at least {settings.min_separation_db:g}"
+        return RowFault("cross_talk", f"{detail}: a microphone near each speaker, or --set channels=mixed")
     voices = find_voices(found.samples, found.rate)
     own = mute_others(found.samples, found.rate, voices)
     heard = _recognise([own[:, 0], own[:, 1]], found.rate, take, recogniser)
@@ -102,22 +137,31 @@ def _read_two(
         return heard
     texts = (str(take.row["primary_text"]), str(take.row["third_party_text"]))
     language = str(take.row["language"])
-    ways = [[measure_wer(texts[role], heard[way[role]].text, language) for role in (0, 1)] for way in ((0, 1), (1, 0))]
+    cuts = [[drop_slate(text, reply.text, take.slate, language) for reply in heard] for text in texts]
+    ways = [
+        [measure_wer(texts[role], cuts[role][way[role]][1], language) for role in (0, 1)] for way in ((0, 1), (1, 0))
+    ]
     swapped = sum(rates.normalised for rates in ways[1]) < sum(rates.normalised for rates in ways[0])
     way, rates = ((1, 0), ways[1]) if swapped else ((0, 1), ways[0])
-    said = [heard[way[role]] for role in (0, 1)]
+    said = [cuts[role][way[role]][1] for role in (0, 1)]
     for role, speaker in enumerate((take.primary, take.third_party)):
         if rates[role].normalised > settings.max_wer:
-            return _say_misread(take, speaker, texts[role], said[role].text, rates[role], settings)
+            return _say_misread(take, speaker, texts[role], said[role], " ".join(said), rates[role], settings)
     lines = []
-    for role in (0, 1):
+    for role, speaker in enumerate((take.primary, take.third_party)):
         channel = own[:, way[role]]
-        words = _align(channel, found.rate, [texts[role]], take, aligner)
-        if isinstance(words, RowFault):
-            return words
-        start, end = snap_to_voice(voices[way[role]], *words[0], _BEFORE_S, _AFTER_S)
+        slate = cuts[role][way[role]][0]
+        spoken = align_lines(aligner, channel, found.rate, [texts[role]], slate, take.code, language)
+        if isinstance(spoken, RowFault):
+            return spoken
+        first, last = spoken[0][0].start_s, spoken[0][-1].end_s
+        start, end = snap_to_voice(voices[way[role]], first, last, _BEFORE_S, _AFTER_S)
+        fault = find_quiet_line(found.samples[:, way[role]], found.rate, start, end, speaker, settings)
+        if fault is not None:
+            return fault
         level = measure_rms_dbfs(channel[round(start * found.rate) : round(end * found.rate)])
-        lines.append(_Line(start, end, said[role].text, rates[role], said[role].temperature, level))
+        temperature = heard[way[role]].temperature
+        lines.append(_Line(start, end, said[role], rates[role], temperature, level, tuple(spoken[0])))
     return lines[0], lines[1]
 
 
@@ -130,35 +174,30 @@ def _read_one(
         return heard
     texts = (str(take.row["primary_text"]), str(take.row["third_party_text"]))
     language = str(take.row["language"])
-    whole = measure_wer(take.transcript, heard[0].text, language)
+    slate, exchange = drop_slate(take.transcript, heard[0].text, take.slate, language)
+    whole = measure_wer(take.transcript, exchange, language)
     if whole.normalised > settings.max_wer:
         both = f"{take.primary} or {take.third_party}"
-        return _say_misread(take, both, take.transcript, heard[0].text, whole, settings)
-    words = _align(mono, found.rate, texts, take, aligner)
-    if isinstance(words, RowFault):
-        return words
+        return _say_misread(take, both, take.transcript, exchange, exchange, whole, settings)
+    spoken = align_lines(aligner, mono, found.rate, texts, slate, take.code, language)
+    if isinstance(spoken, RowFault):
+        return spoken
     (voice,) = find_voices(mono[:, None], found.rate)
-    begin, cut = snap_to_voice(voice, *words[0], _BEFORE_S, 0.0)[0], words[0][1]
-    spans = [(begin, cut), (words[1][0], snap_to_voice(voice, *words[1], 0.0, _AFTER_S)[1])]
-    lines = []
-    for text, said, (start, end) in zip(texts, split_heard(texts, heard[0].text, language), spans, strict=True):
-        level = measure_rms_dbfs(mono[round(start * found.rate) : round(end * found.rate)])
-        lines.append(_Line(start, end, said, measure_wer(text, said, language), heard[0].temperature, level))
-    return lines[0], lines[1]
-
-
-def split_heard(texts: tuple[str, str], heard: str, language: str) -> tuple[str, str]:
-    """Cut what was heard of both lines where the two parts have the fewest word errors; of ties, the first."""
-    words = heard.split()
-    expected = [normalise_text(text, language).split() for text in texts]
-    parts = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(len(words) + 1)]
-    costs = [
-        sum(
-            _count_edits(want, normalise_text(part, language).split()) for want, part in zip(expected, two, strict=True)
-        )
-        for two in parts
+    times = [(line[0].start_s, line[-1].end_s) for line in spoken]
+    spans = [
+        (snap_to_voice(voice, *times[0], _BEFORE_S, 0.0)[0], times[0][1]),
+        (times[1][0], snap_to_voice(voice, *times[1], 0.0, _AFTER_S)[1]),
     ]
-    return parts[costs.index(min(costs))]
+    lines = []
+    parts = split_heard(texts, exchange, language)
+    for role, (start, end) in enumerate(spans):
+        fault = find_quiet_line(mono, found.rate, start, end, (take.primary, take.third_party)[role], settings)
+        if fault is not None:
+            return fault
+        level = measure_rms_dbfs(mono[round(start * found.rate) : round(end * found.rate)])
+        rates = measure_wer(texts[role], parts[role], language)
+        lines.append(_Line(start, end, parts[role], rates, heard[0].temperature, level, tuple(spoken[role])))
+    return lines[0], lines[1]
 
 
 def _recognise(
@@ -174,37 +213,14 @@ def _recognise(
     return heard
 
 
-def _align(
-    samples: Samples, rate: int, lines: Sequence[str], take: Take, aligner: Aligner
-) -> list[tuple[float, float]] | RowFault:
-    """Return start and end of each line, in seconds; the lines follow each other in the sound."""
-    split = [[word for word in line.split() if any(letter.isalnum() for letter in word)] for line in lines]
-    pad = np.zeros(round(_PAD_S * rate), np.float32)
-    padded = np.concatenate([pad, samples, pad]).astype(np.float32)
-    words = tuple(word.removesuffix("...") for line in split for word in line)
-    (reply,) = aligner.align([AlignmentRequest(take.code, padded, rate, words, str(take.row["language"]))])
-    if not isinstance(reply, AlignmentReply):
-        return RowFault("not_aligned", f"{reply.reason}: {reply.detail}", reply.raw_output)
-    duration_s = len(samples) / rate
-    spans, at = [], 0
-    for line in split:
-        own = reply.words[at : at + len(line)]
-        at += len(line)
-        times = (min(max(own[0].start_s - _PAD_S, 0.0), duration_s), min(max(own[-1].end_s - _PAD_S, 0.0), duration_s))
-        spans.append(times)
-    if any(start >= end for start, end in spans):
-        return RowFault("not_aligned", "the words lie outside the sound")
-    return spans
-
-
 def _say_misread(
-    take: Take, speaker: str, text: str, heard: str, rates: WordErrorRates, settings: ImportSettings
+    take: Take, speaker: str, text: str, heard: str, exchange: str, rates: WordErrorRates, settings: ImportSettings
 ) -> RowFault:
     detail = f"{speaker} was to read {text!r}: word error rate {rates.normalised:.2f}, at most {settings.max_wer:g}"
     complete = str(take.row["primary_complete"])
     if take.within_sentence and measure_wer(complete, heard, str(take.row["language"])).normalised < rates.normalised:
         detail += "; the request was read on to its end"
-    return RowFault("misread", detail, heard)
+    return RowFault("misread", f"{detail}; heard {heard!r}", exchange)
 
 
 def _cut(found: FoundTake, take: Take, settings: ImportSettings, primary: _Line, third: _Line) -> ReadTake:
@@ -221,14 +237,14 @@ def _cut(found: FoundTake, take: Take, settings: ImportSettings, primary: _Line,
         {"speaker": speaker, "start_s": line.start_s - begin, "end_s": min(line.end_s - begin, length_s)}
         for speaker, line in (("primary", primary), ("third_party", third))
     ]
-    overlap = None
-    if found.samples.shape[1] == 2:
-        overlap = segments[0]["end_s"] - segments[1]["start_s"]  # type: ignore[operator]
+    offset = third.start_s - primary.end_s
+    knows_overlap = found.samples.shape[1] == 2
+    overlap = max(0.0, -offset) if knows_overlap else None
     cells = {
         "duration_s": length_s,
         "sampling_rate": settings.sampling_rate,
         "segments": segments,
-        "offset_asked_s": -take.overlap_s,
+        "offset_asked_s": take.offset_s,
         "overlap_s": overlap,
         "loudness_difference_db": third.level_dbfs - primary.level_dbfs,
         "primary_recognised": primary.heard,
@@ -241,15 +257,12 @@ def _cut(found: FoundTake, take: Take, settings: ImportSettings, primary: _Line,
         "third_party_recognition_temperature": third.temperature,
     }
     errors = (primary.rates.normalised + third.rates.normalised) / 2
+    words = [
+        (speaker, SpokenWord(w.word, w.start_s - begin, w.end_s - begin))
+        for speaker, line in (("primary", primary), ("third_party", third))
+        for w in line.words
+    ]
+    started = [word.word for word in primary.words if word.start_s <= third.start_s]
+    came_in_at = (started or [primary.words[0].word])[-1] if knows_overlap else None
     start_s = found.start_s + begin
-    return ReadTake(clip, errors, cells, start_s, start_s + length_s)
-
-
-def _count_edits(expected: Sequence[str], found: Sequence[str]) -> int:
-    """Return the least number of words to replace, insert and drop."""
-    row = list(range(len(found) + 1))
-    for i, want in enumerate(expected, 1):
-        before, row[0] = row[0], i
-        for j, word in enumerate(found, 1):
-            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (want != word))
-    return row[-1]
+    return ReadTake(clip, errors, cells, start_s, start_s + length_s, offset, tuple(words), came_in_at)
