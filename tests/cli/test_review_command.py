@@ -167,8 +167,11 @@ def test_decisions_are_exported_and_taken_back(folder: Path, run: Run, tmp_path:
     )
 
 
-def test_journals_are_no_builds_to_whoever_lists_a_store(folder: Path) -> None:
+def test_journals_and_studies_are_no_builds_to_whoever_lists_a_store(folder: Path) -> None:
     say(folder, "ada", "a")
+    study = folder.parents[1] / "studies" / "realism" / "study.json"
+    study.parent.mkdir(parents=True)
+    study.write_text("{}")
     assert [build.name for build in list_stored_builds(open_store(folder.parents[1]))] == ["tpi-bench/demo"]
 
 

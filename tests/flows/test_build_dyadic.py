@@ -180,6 +180,12 @@ def test_where_nothing_passes_it_says_why(store: Path, source: Built) -> None:
     config = make_dyadic_config(store, source, build="none", stages__verify_speakers__min_single_similarity=1.0)
     with pytest.raises(BuildError, match="no row passed all stages; rejected were verify_speakers: voice_drifts"):
         build_dyadic(config.model_copy(update={"same_speech": False}))
+    rejects = store / "dyadic" / "none" / "rejects" / "verify_speakers.parquet"
+    rows = pq.read_table(rejects).to_pylist()
+    assert rows
+    assert {row["reject_reason"] for row in rows} == {"voice_drifts"}
+    assert all(row["reject_detail"] for row in rows)
+    assert not (store / "dyadic" / "none" / "manifest.json").exists()
 
 
 def test_speech_that_would_tell_the_rows_apart_is_refused(store: Path, source: Built) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import soundfile
 
@@ -274,8 +275,25 @@ def test_audio_that_cannot_be_used_rejects_its_rows(home: Path, tmp_path: Path, 
     audio = tmp_path / "audio"
     shutil.copytree(home / "audio", audio)
     harm(audio)
-    with pytest.raises(BuildError, match=rf"cut_clips: {reason} 3"):
-        curate_directly(configure(tmp_path / "store", home / "corpus", audio, build="x"))
+    config = configure(tmp_path / "store", home / "corpus", audio, build="x")
+    with pytest.raises(BuildError, match=rf"cut_clips: {reason} 3.*Each lies with its reason in .*x/rejects\."):
+        curate_directly(config)
+    rejects = tmp_path / "store" / config.dataset / "x" / "rejects"
+    rows = pq.read_table(rejects / "cut_clips.parquet").to_pylist()
+    assert [row["reject_reason"] for row in rows] == [reason] * 3
+    assert all(row["primary_text"] and row["third_party_text"] for row in rows)
+    assert (rejects / "filter_pairs.parquet").exists()
+
+
+def test_a_finished_build_is_not_touched_by_one_of_which_nothing_is_left(home: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    built = curate_directly(configure(store, home / "corpus", home / "audio", build="x"))
+    before = {path: path.read_bytes() for path in built.folder.rglob("*") if path.is_file()}
+    strict = configure(store, home / "corpus", home / "audio", build="x", stages__score_pairs__min_query=5)
+    with pytest.raises(BuildError, match=r"score_pairs: .*x-rejects/rejects\. To see what the judge refused"):
+        curate_directly(strict)
+    assert {path: path.read_bytes() for path in built.folder.rglob("*") if path.is_file()} == before
+    assert (store / strict.dataset / "x-rejects" / "rejects" / "score_pairs.parquet").exists()
 
 
 def test_a_mixed_recording_is_taken_as_it_is(home: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from prefect import flow
 
 from bystander.flows.build_runs import BuildOutcome, list_accepted, run_build
-from bystander.flows.build_summary import describe_rejects
+from bystander.flows.build_summary import refuse_to_publish_nothing
 from bystander.flows.check_dyadic import (
     check_dyadic_build,
     check_dyadic_settings,
@@ -26,7 +26,6 @@ from bystander.flows.prefect_listener import PrefectListener
 from bystander.flows.rebuild_plan import forecast
 from bystander.schemas.dyadic import DYADIC_LABEL
 from bystander.schemas.dyadic_config import DyadicConfig
-from bystander.schemas.errors import BuildError
 from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.stage_job import StageJob
 from bystander.schemas.tpi import MIXED
@@ -122,7 +121,7 @@ class DyadicBuild:
         ids = self._harvest()
         runs = StageRuns(self.rows.runs())
         if not ids:
-            raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
+            raise refuse_to_publish_nothing(self.config, self.environment, runs)
         content = digest_dyadic_content(self.config, self.environment, self._source, runs, ids)
         manifest = find_published_dyadic(self.config, self.environment, content)
         name = manifest.build if manifest is not None else self.config.build_name

@@ -1,16 +1,20 @@
-"""What a finished build says of itself to the person who asked for it."""
+"""What a build says of itself at its end to the person who asked for it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import pyarrow as pa
 
+from bystander.schemas.build_config import BuildConfig
+from bystander.schemas.errors import BuildError
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL
 from bystander.schemas.tpi_params import TpiTargets
 from bystander.storage.build_manifest import BuildManifest, Quota
-from bystander.tasks.build_rejects import StageRuns
+from bystander.tasks.build_rejects import StageRuns, leave_rejects
+from bystander.tasks.environment import StageEnvironment
 from bystander.tasks.stages.select_quotas import Selection
 
 
@@ -39,6 +43,29 @@ def describe_rejects(runs: StageRuns) -> str:
     for _, result in runs.runs:
         reasons.update({f"{result.stage}: {reason}": count for reason, count in result.reasons.items()})
     return ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()) or "none"
+
+
+def refuse_to_publish_nothing(
+    config: BuildConfig,
+    environment: StageEnvironment,
+    runs: StageRuns,
+    advice: str = "",
+    without_audio: AbstractSet[str] = frozenset(),
+) -> BuildError:
+    """Return the error that ends a build of which no row is left; its rejects are written first, to be looked at.
+
+    Args:
+        config: of the build.
+        environment: with the store.
+        runs: every stage run.
+        advice: a sentence on what may help.
+        without_audio: as in `leave_rejects`.
+    """
+    why = f"{config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}."
+    if any(result.rows_rejected for _, result in runs.runs):
+        place = leave_rejects(environment.store, config.dataset, config.build_name, runs, without_audio)
+        why += f" Each lies with its reason in {place}."
+    return BuildError(f"{why} {advice}".strip())
 
 
 def summarise(

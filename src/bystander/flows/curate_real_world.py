@@ -9,7 +9,7 @@ import pyarrow as pa
 from prefect import flow
 
 from bystander.flows.build_runs import BuildOutcome, list_accepted, run_build
-from bystander.flows.build_summary import describe_rejects
+from bystander.flows.build_summary import refuse_to_publish_nothing
 from bystander.flows.check_real_world import (
     check_opened_real_world_engines,
     check_real_world_build,
@@ -22,7 +22,7 @@ from bystander.flows.listeners import BuildListener, SilentListener
 from bystander.flows.prefect_listener import PrefectListener
 from bystander.flows.real_world_harvest import ClipHarvest, Corpora, ReplyHarvest, UtteranceHarvest, read_replies
 from bystander.flows.rebuild_plan import forecast
-from bystander.schemas.errors import BuildError, InputError
+from bystander.schemas.errors import InputError
 from bystander.schemas.real_world import REVIEWED_PAIR
 from bystander.schemas.real_world_config import RealWorldConfig
 from bystander.schemas.rebuild import RebuildPlan
@@ -113,9 +113,12 @@ class RealWorldBuild:
         ids = self._harvest()
         runs = StageRuns([run for harvest in self._harvests for run in harvest.runs()])
         if not ids:
-            raise BuildError(
-                f"{self.config.dataset}: no pair passed all stages; rejected were {describe_rejects(runs)}. To see "
-                "what the judge refused, set min_query, min_answerable and min_interruption of stages.score_pairs to 1"
+            raise refuse_to_publish_nothing(
+                self.config,
+                self.environment,
+                runs,
+                "To see what the judge refused in a report, set min_query, min_answerable and min_interruption of "
+                "stages.score_pairs to 1.",
             )
         content = self._digest(self.environment, runs, ids)
         manifest = find_published_real_world(self.config, self.environment, content)

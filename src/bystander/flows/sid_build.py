@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from bystander.flows.build_runs import BuildOutcome, list_accepted, run_build
-from bystander.flows.build_summary import describe_rejects
+from bystander.flows.build_summary import refuse_to_publish_nothing
 from bystander.flows.check_sid import check_opened_sid_engines, check_sid_build, check_sid_settings
 from bystander.flows.dry_run import DryRun
 from bystander.flows.harvest import Harvest, store_bases
@@ -24,7 +24,6 @@ from bystander.flows.sid_harvest import (
     cut_planned_silences,
 )
 from bystander.flows.sid_summary import list_sid_quotas, summarise_sid
-from bystander.schemas.errors import BuildError
 from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.sid import NOISE, PLACED, RAW_RECORDING, SILENCE
 from bystander.schemas.sid_config import SidConfig
@@ -36,7 +35,14 @@ from bystander.storage.recording_files import read_recordings
 from bystander.storage.sid_manifest import SidKind, SidManifest
 from bystander.tasks.build_rejects import SetAside, StageRuns
 from bystander.tasks.environment import StageEnvironment
-from bystander.tasks.publish_sid import SELECTION, SidRows, digest_sid_content, find_published_sid, publish_sid
+from bystander.tasks.publish_sid import (
+    SELECTION,
+    WHOLE_RECORDINGS,
+    SidRows,
+    digest_sid_content,
+    find_published_sid,
+    publish_sid,
+)
 from bystander.tasks.stages import CONVERSATION_STAGES, NOISE_STAGES, RECORDING_STAGES, TURN_STAGES, list_stages_needed
 from bystander.tasks.stages.plan_conversations import (
     Stratum,
@@ -90,7 +96,7 @@ class SidBuild:
         selection = self._harvest()
         runs = StageRuns([run for harvest in self._harvests for run in harvest.runs()])
         if not selection.ids:
-            raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
+            raise refuse_to_publish_nothing(self.config, self.environment, runs, without_audio=WHOLE_RECORDINGS)
         store = self.environment.store
         content = digest_sid_content(self.config, self.environment, runs, selection.ids, self.left_out)
         manifest = find_published_sid(self.config, self.environment, content)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bystander.flows.base_rows import BaseRows
 from bystander.flows.build_runs import BuildOutcome, list_accepted, run_build
-from bystander.flows.build_summary import describe_rejects, list_quotas, summarise
+from bystander.flows.build_summary import describe_rejects, list_quotas, refuse_to_publish_nothing, summarise
 from bystander.flows.check_on_top import check_same_settings
 from bystander.flows.check_tpi_train import check_opened_engines, check_tpi_build, check_tpi_settings
 from bystander.flows.dry_run import DryRun
@@ -23,7 +23,7 @@ from bystander.flows.prefect_listener import PrefectListener
 from bystander.flows.rebuild_plan import forecast
 from bystander.flows.tpi_harvest import QueryHarvest, RowHarvest
 from bystander.schemas.config import TpiConfig
-from bystander.schemas.errors import BuildError, InputError, StageContractError
+from bystander.schemas.errors import InputError, StageContractError
 from bystander.schemas.rebuild import RebuildPlan
 from bystander.schemas.stage_job import StageJob
 from bystander.schemas.tpi import HARD_NEGATIVE_LABEL, QUERY, RAW_QUERY
@@ -122,7 +122,7 @@ class TpiBuild(ABC, Generic[Config]):
         selection = self.harvest()
         runs = StageRuns([run for harvest in self.harvests for run in harvest.runs()])
         if not selection.pairs:
-            raise BuildError(f"{self.config.dataset}: no row passed all stages; rejected were {describe_rejects(runs)}")
+            raise refuse_to_publish_nothing(self.config, self.environment, runs)
         base = self._describe_base(selection)
         content = self._digest_content(selection, runs)
         manifest = find_published(self.config, self.environment, content)

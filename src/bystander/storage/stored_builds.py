@@ -20,6 +20,7 @@ from bystander.storage.part_use import RECORDS_FOLDER
 from bystander.storage.published_files import is_of_a_build
 from bystander.storage.release_folders import MARK_NAME, ReleaseState, read_mark
 from bystander.storage.review_files import REVIEWS_FOLDER
+from bystander.storage.study_files import STUDIES
 from bystander.storage.training_manifest import TRAINING_FORMAT
 
 BuildCondition = Literal["finished", "evaluation", "training", "unfinished", "running", "strange"]
@@ -31,7 +32,7 @@ _FORMATS: Mapping[str, BuildCondition] = {
     TRAINING_FORMAT: "training",
     MIXTURES_FORMAT: "training",
 }
-_NO_DATASETS = frozenset({"cache", REVIEWS_FOLDER})
+_NO_DATASETS = frozenset({"cache", REVIEWS_FOLDER, STUDIES})
 """Folders of a store that hold no builds."""
 _OWN_NAMES = frozenset({MANIFEST_NAME, CARD_NAME, MARK_NAME})
 

@@ -12,12 +12,15 @@ import pyarrow as pa
 from bystander.schemas.identity import digest_json
 from bystander.schemas.stages import REJECT_FIELDS, reject_schema
 from bystander.schemas.tpi import AUDIO
-from bystander.storage.build_manifest import FileInfo, StageCounts
+from bystander.storage.build_manifest import MANIFEST_NAME, FileInfo, StageCounts
 from bystander.storage.filesystem import Store
 from bystander.storage.parts import Partition
 from bystander.storage.shards import write_table
 from bystander.storage.stage_results import StageResult, read_rejects
 from bystander.tasks.stages import get_stage
+
+REJECTS_ALONE = "-rejects"
+"""Behind the name of a build that is there: where a later run of it that left no row has its rejects."""
 
 
 @dataclass(slots=True)
@@ -120,6 +123,27 @@ def write_rejects(
         else:
             target.remove(info.file)
     return files, stages
+
+
+def leave_rejects(
+    source: Store, dataset: str, build: str, runs: StageRuns, without_audio: AbstractSet[str] = frozenset()
+) -> str:
+    """Write the rejects of a build of which no row is left, and return where they lie.
+
+    That is the folder that the build would have had, or one beside it where a finished build has that name. It gets no
+    manifest: to all else it is an unfinished build.
+
+    Args:
+        source: the store, with the runs' parts.
+        dataset: name of the dataset.
+        build: name of the build.
+        runs: every stage run.
+        without_audio: as in `write_rejects`.
+    """
+    name = f"{build}{REJECTS_ALONE}" if source.exists(source.path(dataset, build, MANIFEST_NAME)) else build
+    target = source.child(dataset, name)
+    write_rejects(target, source, runs, (), None, without_audio)
+    return target.uri_of("rejects")
 
 
 def _fit_rejects(tables: Iterator[pa.Table], stage: str, without_audio: bool) -> Iterator[pa.Table]:

@@ -42,8 +42,8 @@ SELECTION = "select_sid"
 """Name under which rows that no quota had room for stand among the rejects."""
 
 
-_OF_RECORDINGS = frozenset({*RECORDING_STAGES, *CONVERSATION_STAGES})
-"""Stages whose rejects are whole recordings."""
+WHOLE_RECORDINGS = frozenset({*RECORDING_STAGES, *CONVERSATION_STAGES})
+"""Stages whose rejects are whole recordings: of these the name of the file is kept, not the sound."""
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ def publish_sid(
             counter.add(final)
             known += final.select(COLUMNS).to_pylist()
             writer.write(final)
-    rejects, stages = write_rejects(store, environment.store, runs, rows.set_aside, None, _OF_RECORDINGS)
+    rejects, stages = write_rejects(store, environment.store, runs, rows.set_aside, None, WHOLE_RECORDINGS)
     manifest = SidManifest(
         dataset=config.dataset,
         build=config.build_name,
