@@ -212,3 +212,11 @@ def test_the_sample_hangs_on_the_seed_and_grows(folder: Path) -> None:
     assert any(select_rows(rows, sample=2, seed=seed) != two for seed in range(5))
     assert select_rows(rows, ["label=actionable,ignorable", "label=hard_negative"]) == [row.id for row in rows]
     assert select_rows(rows, ["label=ignorable", "split=tpi_test"]) == [r.id for r in rows if r.label == "ignorable"]
+
+
+def test_a_damaged_shard_is_told_in_a_sentence(folder: Path, run: Run) -> None:
+    shard = next((folder / "data").glob("*.parquet"))
+    shard.write_bytes(shard.read_bytes()[:2000])
+    _, _, err = run(folder, "--no-open")
+    assert f"{shard.name}: cannot be read as Parquet" in err
+    assert "Traceback" not in err

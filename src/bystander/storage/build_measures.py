@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bystander.schemas.errors import InputError, StorageError
+from bystander.schemas.errors import InputError
 from bystander.schemas.plan import BuildMeasures, Yield
 from bystander.storage.build_contents import read_columns
 from bystander.storage.build_manifest import BuildManifest, read_manifest
 from bystander.storage.filesystem import Store
+from bystander.storage.parquet_files import telling_damage
 
 _SELECTION = "select_quotas"
 _PUBLISHED = (
@@ -89,12 +89,8 @@ def _read_surplus(store: Store, manifest: BuildManifest) -> Iterator[dict[str, A
     for file in manifest.rejects:
         if file.file != f"rejects/{_SELECTION}.parquet":
             continue
-        try:
-            with store.open_read(file.file) as source:
-                yield from pq.read_table(source, columns=list(_SURPLUS)).to_pylist()
-        except (pa.ArrowException, OSError, ValueError) as exc:
-            reason = str(exc).splitlines()[0].rstrip(".")
-            raise StorageError(f"{store.uri_of(file.file)}: cannot be read as Parquet ({reason})") from exc
+        with telling_damage(store, file.file), store.open_read(file.file) as source:
+            yield from pq.read_table(source, columns=list(_SURPLUS)).to_pylist()
 
 
 def _mean(values: Sequence[float]) -> float:

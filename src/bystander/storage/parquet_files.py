@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bystander.schemas.errors import StorageError
 from bystander.storage.filesystem import Store
 
 
@@ -28,3 +30,17 @@ def open_parquet(
         pq.ParquetFile(source, metadata=metadata, pre_buffer=not store.is_local) as file,
     ):
         yield file
+
+
+@contextlib.contextmanager
+def telling_damage(store: Store, path: str) -> Iterator[None]:
+    """Turn what pyarrow says of a damaged file, while the block reads it, into a sentence that names the file.
+
+    Raises:
+        StorageError: the file is no Parquet, or breaks off.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as exc:
+        reason = (str(exc).splitlines() or [type(exc).__name__])[0].rstrip(".")
+        raise StorageError(f"{store.uri_of(path)}: cannot be read as Parquet ({reason})") from exc

@@ -14,7 +14,7 @@ from bystander.schemas.row_sounds import HEAVY_COLUMNS
 from bystander.storage.any_manifest import AnyManifest, read_any_manifest
 from bystander.storage.build_manifest import FileInfo
 from bystander.storage.filesystem import Store
-from bystander.storage.parquet_files import open_parquet
+from bystander.storage.parquet_files import open_parquet, telling_damage
 from bystander.storage.releases import open_build
 
 _GROUPS_KEPT = 4
@@ -51,9 +51,13 @@ class PlacedRows:
         return f"{self.manifest.dataset}/{self.manifest.build}"
 
     def list(self) -> Iterator[tuple[RowPlace, dict[str, Any]]]:
-        """Yield the place of every row, then of every reject, each with its columns but those that hold audio."""
+        """Yield the place of every row, then of every reject, each with its columns but those that hold audio.
+
+        Raises:
+            StorageError: a file is missing or damaged.
+        """
         for info in (*self.manifest.shards, *self.manifest.rejects):
-            with open_parquet(self.store, info.file, info.bytes) as part:
+            with telling_damage(self.store, info.file), open_parquet(self.store, info.file, info.bytes) as part:
                 light = [name for name in part.schema_arrow.names if name not in HEAVY_COLUMNS]
                 number = 0
                 for group in range(part.num_row_groups):
@@ -63,12 +67,16 @@ class PlacedRows:
                         number += 1
 
     def read(self, place: RowPlace) -> dict[str, Any]:
-        """Return all columns of a row."""
+        """Return all columns of a row.
+
+        Raises:
+            StorageError: its file is missing or damaged.
+        """
         with self._guard:
             table = self._read_group(place.file, place.group)
         row: dict[str, Any] = table.slice(place.index, 1).to_pylist()[0]
         return row
 
     def _read_group_anew(self, info: FileInfo, group: int) -> pa.Table:
-        with open_parquet(self.store, info.file, info.bytes) as part:
+        with telling_damage(self.store, info.file), open_parquet(self.store, info.file, info.bytes) as part:
             return part.read_row_group(group)

@@ -17,7 +17,7 @@ from bystander.schemas.review_rows import ListedRow, list_light_columns, list_ro
 from bystander.storage.any_manifest import AnyManifest, read_any_manifest
 from bystander.storage.build_manifest import FileInfo, digest_rows
 from bystander.storage.filesystem import Store
-from bystander.storage.parquet_files import open_parquet
+from bystander.storage.parquet_files import open_parquet, telling_damage
 from bystander.storage.releases import open_build
 from bystander.storage.review_files import REVIEWS_FOLDER
 
@@ -47,6 +47,7 @@ class ReviewBuild:
 
         Raises:
             BuildError: it is unfinished, or two rows share an id.
+            StorageError: a shard is missing or damaged.
             InputError: it is of a kind that is not reviewed, or has no such rows.
         """
         self.store: Store = open_build(address)
@@ -110,13 +111,13 @@ class ReviewBuild:
                     raise BuildError(f"{self.store.uri}: two rows have the id {listed.id}; build it again")
 
     def _read_group_anew(self, info: FileInfo, group: int) -> pa.Table:
-        with open_parquet(self.store, info.file, info.bytes) as part:
+        with telling_damage(self.store, info.file), open_parquet(self.store, info.file, info.bytes) as part:
             return part.read_row_group(group)
 
 
 def _list_rows(store: Store, info: FileInfo) -> Iterator[tuple[RowPlace, dict[str, Any]]]:
     """Yield the light columns of those rows of a file that have an id and a clip."""
-    with open_parquet(store, info.file, info.bytes) as part:
+    with telling_damage(store, info.file), open_parquet(store, info.file, info.bytes) as part:
         names = part.schema_arrow.names
         if not {"id", "audio"} <= {*names}:
             return

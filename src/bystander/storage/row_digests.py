@@ -16,7 +16,7 @@ from bystander.schemas.errors import StorageError
 from bystander.schemas.tpi import AUDIO
 from bystander.storage.build_manifest import ShardInfo
 from bystander.storage.filesystem import Store
-from bystander.storage.parquet_files import open_parquet
+from bystander.storage.parquet_files import open_parquet, telling_damage
 from bystander.storage.value_digests import Digests, digest_bytes, digest_values, stack_digests
 
 SAMPLES, ENCODING = "audio", "audio.encoding"
@@ -69,21 +69,17 @@ def read_row_digests(
     kept: list[pa.Table] = []
     names = tuple(name for column in columns for name in ((SAMPLES, ENCODING) if column == "audio" else (column,)))
     for shard in shards:
-        try:
-            with open_parquet(store, shard.file, shard.bytes) as file:
-                there = file.schema_arrow.names
-                missing = [name for name in ("id", *columns) if name not in there]
-                if missing:
-                    raise StorageError(f"{store.uri_of(shard.file)}: has no column {', '.join(missing)}")
-                wanted = list(dict.fromkeys(["id", *columns, *(name for name in traits if name in there)]))
-                for group in range(file.num_row_groups):
-                    table = file.read_row_group(group, columns=wanted)
-                    ids += table["id"].to_pylist()
-                    parts.append(_digest_rows(table, columns))
-                    kept.append(_take_traits(table, traits))
-        except (pa.ArrowException, OSError, ValueError) as exc:
-            reason = str(exc).splitlines()[0].rstrip(".")
-            raise StorageError(f"{store.uri_of(shard.file)}: cannot be read as Parquet ({reason})") from exc
+        with telling_damage(store, shard.file), open_parquet(store, shard.file, shard.bytes) as file:
+            there = file.schema_arrow.names
+            missing = [name for name in ("id", *columns) if name not in there]
+            if missing:
+                raise StorageError(f"{store.uri_of(shard.file)}: has no column {', '.join(missing)}")
+            wanted = list(dict.fromkeys(["id", *columns, *(name for name in traits if name in there)]))
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=wanted)
+                ids += table["id"].to_pylist()
+                parts.append(_digest_rows(table, columns))
+                kept.append(_take_traits(table, traits))
     values = np.concatenate(parts) if parts else np.empty((0, len(names)), np.uint64)
     none = pa.table({name: pa.array([], pa.string()) for name in traits})
     return RowDigests(ids, names, values, pa.concat_tables(kept, promote_options="permissive") if kept else none)
