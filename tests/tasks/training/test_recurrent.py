@@ -185,6 +185,23 @@ def test_clips_are_joined_within_a_fold() -> None:
     assert max(clip.duration_s for clip in together) > 2.8 / 0.85 > max(clip.duration_s for clip in apart)
 
 
+def test_what_is_heard_ahead_is_what_epochs_would_hear() -> None:
+    model = MODEL.model_copy(update={"augmentation": Augmentation(versions=3)})
+    config = TrainSidConfig(model=model, crops=CropSettings(min_s=0.04, shift_words=0))
+    features = TwiceFeatures()
+    rows = Rows([make_row("a", 1.2), make_row("bb", 0.8), make_row("ccc", None)])
+    ahead, plain = (RecurrentExamples(rows, config, varies=True, features=TwiceFeatures()) for _ in range(2))
+    ahead._features = features
+    assert ahead.hear_ahead(3) == features.heard == 9
+    for epoch in range(6):
+        for made, expected in zip(ahead.read([0, 1, 2], epoch), plain.read([0, 1, 2], epoch), strict=True):
+            np.testing.assert_array_equal(made.steps, expected.steps)
+            np.testing.assert_array_equal(made.targets, expected.targets)
+    assert features.heard == 9
+    endless = config.model_copy(update={"model": MODEL})
+    assert RecurrentExamples(rows, endless, varies=True).hear_ahead(2) == 0
+
+
 def test_slice_reads_its_own_examples_and_has_a_digest_of_its_own() -> None:
     config = TrainSidConfig(model=MODEL, crops=CropSettings(shift_words=0, min_s=0.04))
     rows = [make_row("a" * (number + 1), 0.5 + 0.2 * number) for number in range(4)]
@@ -233,10 +250,15 @@ class TwiceFeatures:
     bands, step_s, empty = 2, 0.08, 0.0
 
     def __init__(self) -> None:
-        self.heard = 0
+        self._opened: list[None] = []  # appending is safe among threads, counting up is not
+
+    @property
+    def heard(self) -> int:
+        """Clips so far."""
+        return len(self._opened)
 
     def open_stream(self) -> TwiceFeatures:
-        self.heard += 1
+        self._opened.append(None)
         return self
 
     def accept(self, samples: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ the quiet of a pause would sound loud as soon as speech had left the window.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -37,6 +38,8 @@ STEP_HOPS = 8
 STEP_SAMPLES = STEP_HOPS * HOP_SAMPLES
 POOLED = 2
 """Frames of the encoder, 20 ms each, whose mean is a frame of a step."""
+HEARING_THREADS = max(1, min(8, os.cpu_count() or 1))
+"""Clips that are encoded at once, where so many are asked for; each by one thread, so that figures hang on none."""
 _BATCH_STEPS = 8
 _QUIETEST = -1.5
 """Level, a power of ten of the model's mel energies, below which nothing counts as the loudest."""
@@ -103,7 +106,11 @@ class RecogniserEncoder:
                     raise EngineSetupError("the package ctranslate2 is missing; run: pip install ctranslate2") from exc
                 try:
                     self._model = ctranslate2.models.Whisper(
-                        str(self._folder), device="cpu", compute_type="int8", inter_threads=1, intra_threads=1
+                        str(self._folder),
+                        device="cpu",
+                        compute_type="int8",
+                        inter_threads=HEARING_THREADS,
+                        intra_threads=1,
                     )
                 except Exception as exc:  # CTranslate2 raises RuntimeError and ValueError
                     reason = str(exc).splitlines()[0][:160]

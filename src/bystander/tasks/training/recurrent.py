@@ -16,6 +16,7 @@ from bystander.schemas.train_sid_config import RecurrentConfig, TrainSidConfig
 from bystander.storage.model_store import ModelStore
 from bystander.tasks.engines.log_mel_steps import SAMPLING_RATE
 from bystander.tasks.engines.model_revision import read_revision
+from bystander.tasks.engines.recogniser_steps import HEARING_THREADS
 from bystander.tasks.engines.recurrent_detector import RecurrentDetector
 from bystander.tasks.engines.step_features import LogMelFeatures, RecogniserFeatures, StepFeatures
 from bystander.tasks.training.clip_augmentation import augment_clip
@@ -155,6 +156,9 @@ class RecurrentTrainer:
         assert rows.folds is not None
         examples = RecurrentExamples(rows.train, self._config, varies=True, features=features, folds=rows.folds)
         plain, count = examples.as_they_are(), self._model_config.folds
+        if not self._config.loader_workers:  # processes that read ahead keep what they hear to themselves
+            desk.on_phase(f"hearing {len(examples)} clips")
+            examples.hear_ahead(HEARING_THREADS)
         networks: list[Any] = []
         phases: list[TrainedPhase] = []
         measured: list[MeasuredClip] = []

@@ -7,7 +7,9 @@ loss over drawn crops, without the chance in drawing them, for the price of one 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -177,6 +179,24 @@ class RecurrentExamples:
         (clip,) = self._clips.read([number], 0)
         return self._hear(clip, number, version)
 
+    def hear_ahead(self, threads: int) -> int:
+        """Make what epochs will ask for again and again, all clips in all versions, and return how many those are.
+
+        One after the other is how an epoch would make them, which leaves cores idle. What is made is the same. Where
+        each epoch has new versions there is nothing to make ahead.
+
+        Raises: as `read`.
+        """
+        settings = self._augmentation
+        versions = 1 if settings is None else settings.versions
+        if versions is None:
+            return 0
+        wanted = [(number, version) for number in range(len(self)) for version in range(versions)]
+        with ThreadPoolExecutor(threads, "hear-ahead") as pool:
+            for _ in pool.map(lambda one: self.hear(*one), wanted):
+                pass
+        return len(wanted)
+
     def _make(self, clip: SpokenClip, number: int, epoch: int) -> RecurrentExample:
         settings = self._augmentation
         if settings is not None and settings.versions is None:
@@ -227,6 +247,7 @@ class _KeptClips:
     """Versions of clips that come again, in 16 bits, as many as there is room for. Pickled, it is empty."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._clips: dict[tuple[int, int], HeardClip] = {}
         self._bytes = 0
 
@@ -239,9 +260,10 @@ class _KeptClips:
     def put(self, number: int, version: int, heard: HeardClip) -> HeardClip:
         """Keep a version, and return it as it will come again."""
         halved = replace(heard, steps=heard.steps.astype(np.float16))
-        if self._bytes + halved.steps.nbytes <= _KEPT_BYTES:
-            self._clips[number, version] = halved
-            self._bytes += halved.steps.nbytes
+        with self._lock:
+            if self._bytes + halved.steps.nbytes <= _KEPT_BYTES:
+                self._clips[number, version] = halved
+                self._bytes += halved.steps.nbytes
         return halved
 
 
