@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,10 @@ class _Done:
         call(self)
 
 
-def build_directly(config: TpiTrainConfig) -> Built:
-    """Make a build as its flow does."""
-    environment = StageEnvironment(StageJob.of(config))
+@contextmanager
+def stages_in_this_thread(job: StageJob) -> Iterator[StageEnvironment]:
+    """Run stages here while the block runs, in the environment that it gets."""
+    environment = StageEnvironment(job)
 
     def submit(stage: str, name: str, partition: Partition, job: StageJob) -> Any:
         del name, job
@@ -44,11 +46,17 @@ def build_directly(config: TpiTrainConfig) -> Built:
         except Exception as exc:
             return _Done(exc)
 
-    heard = Recorder()
     token = stage_workers._workers.set(StageWorkers(submit))
     try:
-        outcome = _TrainBuild(config, environment, heard).run()
+        yield environment
     finally:
         stage_workers._workers.reset(token)
         environment.close()
+
+
+def build_directly(config: TpiTrainConfig) -> Built:
+    """Make a build as its flow does."""
+    heard = Recorder()
+    with stages_in_this_thread(StageJob.of(config)) as environment:
+        outcome = _TrainBuild(config, environment, heard).run()
     return Built(Path(outcome.location), outcome, heard)

@@ -12,18 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import soundfile
 
-from bystander.flows import stage_workers
 from bystander.flows.build_runs import BuildOutcome
 from bystander.flows.curate_real_world import RealWorldBuild
-from bystander.flows.stage_workers import StageWorkers
 from bystander.schemas.real_world_config import RealWorldConfig, load_real_world_config
 from bystander.schemas.stage_job import StageJob
 from bystander.storage.build_manifest import BuildManifest
-from bystander.storage.parts import Partition
-from bystander.tasks.environment import StageEnvironment
-from bystander.tasks.run_stage import report_stage
-from bystander.tasks.stages import get_stage
-from direct_builds import _Done
+from direct_builds import stages_in_this_thread
 from tpi_builds import Recorder
 
 RATE = 16000
@@ -113,20 +107,7 @@ def configure(store: Path, corpus: Path, audio: Path | None = None, **fields: An
 
 def curate_directly(config: RealWorldConfig) -> Curated:
     """Make a build as its flow does."""
-    environment = StageEnvironment(StageJob.of_real_world(config))
-
-    def submit(stage: str, name: str, partition: Partition, job: StageJob) -> Any:
-        del name, job
-        try:
-            return _Done(report_stage(get_stage(stage), partition, environment))
-        except Exception as exc:
-            return _Done(exc)
-
     heard = Recorder()
-    token = stage_workers._workers.set(StageWorkers(submit))
-    try:
+    with stages_in_this_thread(StageJob.of_real_world(config)) as environment:
         outcome = RealWorldBuild(config, environment, heard).run()
-    finally:
-        stage_workers._workers.reset(token)
-        environment.close()
     return Curated(Path(outcome.location), outcome, heard)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from bystander.cli.main import main
 from bystander.storage.build_lock import lock_build
 from bystander.storage.call_cache import SqliteCallCache
 from bystander.storage.filesystem import open_store
@@ -39,15 +38,8 @@ print(json.dumps([used.ru_utime + used.ru_stime, sorted(sys.modules)]))
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bystander", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capfd.readouterr()
-        return end.value.code if isinstance(end.value.code, int) else 0, out, err
-
-    return call
+def run(run_command: Run) -> Run:
+    return run_command
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 import soundfile
 
-from bystander.cli.main import main
 from bystander.storage.build_manifest import BaseInfo, StageCounts
 from bystander.storage.filesystem import open_store
 from bystander.storage.releases import move_latest
@@ -26,16 +25,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setenv("COLUMNS", "200")
-        monkeypatch.setattr(sys, "argv", ["bystander", "diff", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capfd.readouterr()
-        return end.value.code if isinstance(end.value.code, int) else 0, out, err
-
-    return call
+def run(run_command: Run) -> Run:
+    return partial(run_command, "diff")
 
 
 def describe(**stages: dict[str, Any]) -> dict[str, dict[str, Any]]:

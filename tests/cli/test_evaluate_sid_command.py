@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-
-from bystander.cli.main import main
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -22,15 +20,8 @@ STOPS = {"a.wav": 1.5, "b.wav": None, "c.wav": 3.0}
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bystander", "evaluate", "sid", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capfd.readouterr()
-        return end.value.code if isinstance(end.value.code, int) else 0, out, err
-
-    return call
+def run(run_command: Run) -> Run:
+    return partial(run_command, "evaluate", "sid")
 
 
 @pytest.fixture

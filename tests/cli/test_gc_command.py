@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bystander.cli.main import main
 from bystander.storage.build_lock import lock_build
 from bystander.storage.filesystem import Store, open_store
 from bystander.storage.release_folders import write_mark
@@ -20,16 +19,8 @@ ROWS = make_rows(1, 0)
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setenv("COLUMNS", "160")
-        monkeypatch.setattr(sys, "argv", ["bystander", "gc", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capfd.readouterr()
-        return end.value.code if isinstance(end.value.code, int) else 0, out, err
-
-    return call
+def run(run_command: Run) -> Run:
+    return partial(run_command, "gc")
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
-from bystander.cli.main import main
 from bystander.schemas.review import ReviewEntry, RowReview
 from bystander.storage.filesystem import open_store
 from bystander.storage.review_files import ReviewJournal, read_decisions, read_journal
@@ -29,16 +29,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setenv("COLUMNS", "200")
-        monkeypatch.setattr(sys, "argv", ["bystander", "review", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capfd.readouterr()
-        return end.value.code if isinstance(end.value.code, int) else 0, out, err
-
-    return call
+def run(run_command: Run) -> Run:
+    return partial(run_command, "review")
 
 
 @pytest.fixture

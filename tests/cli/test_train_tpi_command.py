@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("peft")
 
-from bystander.cli.main import main
 from tiny_omni import save_qwen_omni
 from training_rows import make_va_row, write_tpi, write_va
 
@@ -18,15 +17,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bystander", "train", "tpi", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capfd.readouterr()
-        return end.value.code if isinstance(end.value.code, int) else 0, out, err
-
-    return call
+def run(run_command: Run) -> Run:
+    return partial(run_command, "train", "tpi")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
         (["--batch-size", "6", "--micro-batch-size", "4"], "batch_size 6 is no multiple of micro_batch_size 4"),
         (["--set", "dyadic.text_column=q"], "dyadic.text_column: name the Parquet that it is about with --dyadic"),
         (["--dyadic", "va.parquet", "--set", "dyadic.text=q"], "dyadic.0.text: no such field; there are audio_column,"),
-        (["--set", "model.lora.r=0"], "model.speech_lm.lora.r: "),
+        (["--set", "model.lora.r=0"], "model.lora.r: "),
         (["--set", "model.lora.rank=8"], "rank: no such field; there are alpha, dropout, r, target_modules"),
     ],
 )
