@@ -231,3 +231,31 @@ def test_latest_stands_for_the_release(folder: Path, tmp_path: Path) -> None:
     move_latest(open_store(tmp_path), "tpi-train", "demo", read_heard(folder).content_digest)
     index = open_index(tmp_path / "tpi-train" / "latest")
     assert (index.rows.name, len(index.items)) == ("tpi-train/demo", PAIRS + SILENT + HEARD)
+
+
+def test_what_is_damaged_is_said_where_it_is_heard(tmp_path: Path) -> None:
+    folder = write_heard(tmp_path / "tpi-train" / "torn", 3)
+    index = open_index(folder)
+    client = make_client(index)
+    (shard,) = (folder / "data").glob("*.parquet")
+    whole = shard.read_bytes()
+    place = whole.index(index.rows.read(index.items[0].place)["audio"]["bytes"][:64])
+    shard.write_bytes(whole[: place - 30] + b"x" * 60 + whole[place + 30 :])  # the head of a page of clips
+    client = make_client(open_index(folder))  # no column that it reads is damaged
+    page = Page(body_of(client.get("/").text))
+    assert f"{shard}: cannot be read as Parquet" in page.text
+    assert len(page.find("article")) == 3 + SILENT + HEARD
+    assert [player["src"].rsplit("/", 2)[1] for player in page.find("audio")] == ["6", "6", "7", "7"]
+    answer = client.get(f"/audio/{index.version}/0/0")
+    assert answer.status_code == 500
+    assert "bystander verify" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("clip", [b"", b"no sound at all", None])
+def test_clips_that_are_no_sound_do_not_hide_the_row(tmp_path: Path, clip: bytes | None) -> None:
+    rows = [make_row(0), make_row(1)]
+    rows[0]["audio"]["bytes"] = clip if clip is not None else rows[0]["audio"]["bytes"][:3000]
+    write_build(tmp_path / "demo", rows)
+    page = Page(body_of(make_client(open_index(tmp_path / "demo")).get("/", params={"state": "kept"}).text))
+    assert len(page.find("article")) == 2
+    assert len(page.find("audio")) == (1 if clip == b"" else 2)

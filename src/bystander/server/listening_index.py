@@ -17,6 +17,7 @@ from bystander.pages.listening_items import (
     list_facets,
     list_menus,
 )
+from bystander.schemas.errors import BystanderError
 from bystander.schemas.identity import digest_json
 from bystander.schemas.row_sounds import Sound, list_sounds
 from bystander.storage.placed_rows import PlacedRows, RowPlace
@@ -47,7 +48,7 @@ class ListeningIndex:
         """Read all columns of the build but those with audio.
 
         Raises:
-            BuildError: a file of it is missing or damaged.
+            StorageError: a file of it is missing or damaged.
         """
         self.rows = rows
         self.family: BuildFamily = _find_family(rows.manifest.kind)
@@ -72,14 +73,25 @@ class ListeningIndex:
         ]
 
     def describe(self, item: IndexedItem) -> ListeningItem:
-        """Return an item in words and pictures; its sounds' addresses are `/audio/<version>/<position>/<number>`."""
-        row, sounds, silence = self._hear(item.position)
+        """Return an item in words and pictures; its sounds' addresses are `/audio/<version>/<position>/<number>`.
+
+        Of an item that cannot be read no more than why: the others on its page can be heard all the same.
+        """
+        key = f"{item.facets['state']}-{item.position + 1}"
+        try:
+            row, sounds, silence = self._hear(item.position)
+        except BystanderError as exc:
+            return describe_item(self.family, {}, key, (), str(exc))
         base = f"/audio/{self.version}/{item.position}"
         placed = [(sound, f"{base}/{number}") for number, sound in enumerate(sounds)]
-        return describe_item(self.family, row, f"{item.facets['state']}-{item.position + 1}", placed, silence)
+        return describe_item(self.family, row, key, placed, silence)
 
     def read_sound(self, version: str, position: int, number: int) -> bytes | None:
-        """Return an encoded clip; None where this build has no such item, or it has fewer sounds."""
+        """Return an encoded clip; None where this build has no such item, or it has fewer sounds.
+
+        Raises:
+            StorageError: the item cannot be read.
+        """
         if version != self.version or not 0 <= position < len(self.items):
             return None
         _, sounds, _ = self._hear(position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from bystander.schemas.errors import StorageError
 from bystander.schemas.row_sounds import HEAVY_COLUMNS
 from bystander.storage.any_manifest import AnyManifest, read_any_manifest
 from bystander.storage.build_manifest import FileInfo
@@ -51,9 +54,15 @@ class PlacedRows:
         return f"{self.manifest.dataset}/{self.manifest.build}"
 
     def list(self) -> Iterator[tuple[RowPlace, dict[str, Any]]]:
-        """Yield the place of every row, then of every reject, each with its columns but those that hold audio."""
+        """Yield the place of every row, then of every reject, each with its columns but those that hold audio.
+
+        A row group is in memory at a time.
+
+        Raises:
+            StorageError: a file is missing or damaged.
+        """
         for info in (*self.manifest.shards, *self.manifest.rejects):
-            with open_parquet(self.store, info.file, info.bytes) as part:
+            with self._open(info) as part:
                 light = [name for name in part.schema_arrow.names if name not in HEAVY_COLUMNS]
                 number = 0
                 for group in range(part.num_row_groups):
@@ -63,12 +72,28 @@ class PlacedRows:
                         number += 1
 
     def read(self, place: RowPlace) -> dict[str, Any]:
-        """Return all columns of a row."""
+        """Return all columns of a row.
+
+        Raises:
+            StorageError: its file is missing by now, or damaged.
+        """
         with self._guard:
             table = self._read_group(place.file, place.group)
         row: dict[str, Any] = table.slice(place.index, 1).to_pylist()[0]
         return row
 
     def _read_group_anew(self, info: FileInfo, group: int) -> pa.Table:
-        with open_parquet(self.store, info.file, info.bytes) as part:
+        with self._open(info) as part:
             return part.read_row_group(group)
+
+    @contextlib.contextmanager
+    def _open(self, info: FileInfo) -> Iterator[pq.ParquetFile]:
+        try:
+            with open_parquet(self.store, info.file, info.bytes) as part:
+                yield part
+        except (pa.ArrowException, OSError, ValueError) as exc:
+            reason = str(exc).splitlines()[0].rstrip(".")
+            raise StorageError(
+                f"{self.store.uri_of(info.file)}: cannot be read as Parquet ({reason}); `bystander verify "
+                f"{self.store.uri}` checks all files of the build"
+            ) from exc
