@@ -16,6 +16,7 @@ from bystander.storage.releases import move_latest
 from final_rows import SCENARIOS, make_row, write_build
 from html_pages import Page
 from listening_builds import HEARD, PAIRS, SILENT, body_of, list_shown, make_client, open_index, read_heard, write_heard
+from real_world_builds import configure, curate_directly, write_headsets, write_talk
 from review_builds import write_sid
 
 XSS = '"><script>alert(1)</script>'
@@ -222,6 +223,27 @@ def test_a_sid_build_is_filtered_by_category_and_language(tmp_path: Path) -> Non
     (article,) = page.find("article")
     assert (article["data-category"], article["data-language"]) == ("middle", "zh")
     assert client.get(page.find("audio")[0]["src"]).content.startswith(b"fLaC")
+
+
+def test_a_build_of_real_recordings_is_heard(tmp_path: Path) -> None:
+    built = curate_directly(
+        configure(tmp_path / "store", write_talk(tmp_path / "talks"), write_headsets(tmp_path / "a"))
+    )
+    index = open_index(built.folder)
+    client = make_client(index)
+    rows = built.read_rows()
+    assert len(ask(client, state="kept")) == len(rows) > 1
+    by_corpus = {row["corpus"] for row in rows}
+    assert by_corpus == {"talks"}
+    one = rows[-1]
+    page = Page(body_of(client.get("/", params={"q": one["id"], "state": "kept"}).text))
+    (source,) = (player["src"] for player in page.find("audio"))
+    assert client.get(source).content == one["audio"]["bytes"]
+    refused = ask(client, state="rejected")
+    assert len(refused) == sum(info.rows for info in built.manifest.rejects) > 0
+    for menu in index.menus:
+        for value, count in menu.values:
+            assert len(ask(client, **{menu.field: value})) == count, (menu.field, value)
 
 
 def test_latest_stands_for_the_release(folder: Path, tmp_path: Path) -> None:
