@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from bystander.storage.filesystem import open_store
 from bystander.storage.verify_build import verify_build
 from bystander.tasks.stages.plan_dyadic import list_quiet_classes
 from bystander.tasks.verify_disjointness import verify_disjointness
+from listening_builds import make_client, open_index
 from tpi_builds import Built, Recorder, build, make_config, write_queries
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -84,6 +87,15 @@ def test_every_request_with_a_reply_that_needs_no_remark_is_there_once(source: B
         assert segment == {"speaker": "primary", "start_s": 0.0, "end_s": pytest.approx(row["duration_s"])}
         assert row["primary_wer"] == 0
     assert not {row["id"] for row in rows} & pairs.keys()
+
+
+def test_its_rows_are_heard(dyadic: Built) -> None:
+    client = make_client(open_index(dyadic.folder))
+    for row in dyadic.read_rows().to_pylist():
+        page = client.get("/", params={"q": row["id"], "split": row["split"]}).text
+        (source,) = re.findall(r'src="(/audio/[^"]+)"', page)
+        assert client.get(source).content == row["audio"]["bytes"]
+        assert html.escape(row["reply"]) in page
 
 
 def test_requests_that_are_passed_over_are_counted_by_reason(store: Path, source: Built, dyadic: Built) -> None:

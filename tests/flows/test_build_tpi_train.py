@@ -293,6 +293,10 @@ def test_prefect_shows_the_build(first: Built, tmp_path: Path, queries: Path) ->
     }
     assert artifacts["shown-progress"].data == 100.0
     assert str(built.folder) in str(artifacts["shown-summary"].data)
+    listen = f"`bystander listen {built.folder}`"
+    assert listen in str(artifacts["shown-summary"].data)
+    assert listen in str(artifacts["shown-listen"].description)
+    assert f"]({(built.folder / 'report.html').as_uri()})" in str(artifacts["shown-listen"].data)
     manifest = built.outcome.manifest
     funnel = json.loads(str(artifacts["shown-funnel"].data))
     assert [(row["stage"], row["rows in"], row["accepted"], row["rejected"]) for row in funnel] == [

@@ -1,4 +1,4 @@
-"""The served listening page in a real browser: filters, keys, a reject heard, and all of it after a reload."""
+"""The listening page in a real browser: filters, keys, sound, reloads."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from bystander.server.access import Access, make_access
 from bystander.server.listening_routes import make_listening_routes
 from bystander.server.local_server import running
 from chromium import open_chromium
-from listening_builds import build_with_rejects, open_index
+from listening_builds import open_index, write_heard
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-SOUNDING = (
-    "[...document.querySelectorAll('audio')].filter((one) => !one.paused).map((one) => one.closest('article').id)"
-)
-IS_READY = "document.readyState === 'complete'"
+HERE = "document.querySelector('.row.here')?.id ?? ''"
+SOUNDING = "[...document.querySelectorAll('audio')].filter((a) => !a.paused).map((a) => a.getAttribute('src')).join()"
+HEARD = "Math.max(0, ...[...document.querySelectorAll('audio')].map((a) => a.currentTime))"
 
 
 @pytest.fixture(scope="module")
@@ -31,72 +30,125 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
-    with pytest.MonkeyPatch.context() as patch:
-        built = build_with_rejects(tmp_path_factory.mktemp("listen") / "store", patch)
-    with running(make_listening_routes(open_index(built.folder)), make_access()) as access:
+    index = open_index(write_heard(tmp_path_factory.mktemp("store") / "tpi-train" / "demo"))
+    with running(make_listening_routes(index), make_access()) as access:
         yield access
 
 
-def wait_until(page: Page, expression: str, value: object) -> None:
-    """Wait until an expression has a value; the page's policy forbids `eval`, which `wait_for_function` needs."""
-    for _ in range(500):
-        if page.evaluate(expression) == value:
-            return
-        page.wait_for_timeout(20)
-    raise AssertionError(f"{expression} is {page.evaluate(expression)!r}, not {value!r}")
+class Listener:
+    """One person at one browser."""
+
+    def __init__(self, browser: Browser, access: Access, path: str = "", width: int = 1200) -> None:
+        self.page: Page = browser.new_page(viewport={"width": width, "height": 900})
+        self.faults: list[str] = []
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("console", lambda said: self.faults.append(said.text) if said.type == "error" else None)
+        self.page.goto(access.url + path)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def wait(self, condition: str) -> None:
+        """Wait until an expression is true; `wait_for_function` would need `eval`, which the page's policy forbids."""
+        for _ in range(500):
+            if self.page.evaluate(condition):
+                return
+            self.page.wait_for_timeout(20)
+        raise AssertionError(condition)
+
+    def choose(self, field: str, value: str) -> None:
+        """Choose a filter, and wait for the page that it leads to."""
+        with self.page.expect_navigation():
+            self.page.select_option(f"select[name={field}]", value)
+
+    @property
+    def shown(self) -> list[str]:
+        return [str(one.get_attribute("id")) for one in self.page.locator("article").all()]
+
+    @property
+    def here(self) -> str:
+        return str(self.page.evaluate(HERE))
 
 
-def list_shown(page: Page) -> list[str]:
-    found: list[str] = page.evaluate("[...document.querySelectorAll('article')].map((one) => one.id)")
-    return found
+def test_rows_are_filtered_and_heard_by_keys(browser: Browser, served: Access) -> None:
+    ada = Listener(browser, served)
+    assert len(ada.shown) == 20
+    ada.choose("label", "ignorable")
+    ada.choose("scenario", "priority_alert")
+    ada.choose("state", "kept")
+    wanted = [f"kept-{number + 1}" for number in range(3, 30, 4)]
+    assert ada.shown == wanted
+    assert sorted(ada.page.url.partition("?")[2].split("&")) == [  # what is not set stands in no address
+        "label=ignorable",
+        "scenario=priority_alert",
+        "state=kept",
+    ]
+    ada.page.reload()
+    assert ada.shown == wanted
+    assert ada.page.input_value("select[name=label]") == "ignorable"
+    assert ada.page.input_value("select[name=state]") == "kept"
+
+    ada.press("j", "j")
+    assert ada.here == wanted[1]
+    ada.press("k", "Space")
+    assert ada.here == wanted[0]
+    ada.wait(f"{SOUNDING} !== '' && {HEARD} > 0.1")
+    assert str(ada.page.evaluate(SOUNDING)).endswith("/3/0")
+    ada.press("Space")
+    assert ada.page.evaluate(SOUNDING) == ""
+    ada.page.check("#play-on-move")
+    ada.press("j")
+    ada.wait(f"{SOUNDING}.endsWith('/7/0')")
+    ada.press("k")
+    ada.wait(f"{SOUNDING}.endsWith('/3/0')")  # and the other has stopped
+    assert ada.faults == []
+    ada.page.close()
 
 
-def test_rejects_are_filtered_heard_by_keys_and_found_again_after_a_reload(browser: Browser, served: Access) -> None:
-    page = browser.new_page(base_url=served.url, viewport={"width": 1000, "height": 800})
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
-    page.goto("/")
-    everything = list_shown(page)
-    assert len(everything) == 20
-    with page.expect_navigation():
-        page.get_by_label("Refused by").select_option("synthesise_speech")
-    refused = list_shown(page)
-    assert refused
-    assert all(key.startswith("~synthesise_speech.") for key in refused)
-    page.keyboard.press("j")
-    page.keyboard.press("Space")
-    wait_until(page, SOUNDING, refused[:1])
-    page.keyboard.press("Space")
-    wait_until(page, SOUNDING, [])
-    page.get_by_label("play on J and K").check()
-    page.locator("h1").click()
-    page.keyboard.press("j")
-    wait_until(page, SOUNDING, refused[1:2])
-    page.reload()
-    assert list_shown(page) == refused
-    assert page.get_by_label("Refused by").input_value() == "synthesise_speech"
-    page.keyboard.press("/")
-    page.keyboard.type("nobody ever said this")
-    with page.expect_navigation():
-        page.keyboard.press("Enter")
-    assert list_shown(page) == []
-    assert page.get_by_text("Nothing is left by these filters.").is_visible()
-    with page.expect_navigation():
-        page.get_by_role("link", name="all").click()
-    assert list_shown(page) == everything
-    with page.expect_navigation():
-        page.get_by_role("link", name="Next").click()
-    assert not set(list_shown(page)) & set(everything)
-    assert faults == []
-    page.close()
+def test_a_reject_is_found_and_heard(browser: Browser, served: Access) -> None:
+    ada = Listener(browser, served)
+    ada.press("/")
+    ada.page.keyboard.type("jk REFUSED")  # no letter of it is a command
+    with ada.page.expect_navigation():
+        ada.press("Enter")
+    assert ada.shown == []
+    ada.page.fill("input[name=q]", "REFUSED")
+    with ada.page.expect_navigation():
+        ada.press("Enter")
+    assert ada.shown == ["rejected-34", "rejected-35"]
+    ada.choose("reject_reason", "too_noisy")
+    assert ada.shown == ["rejected-35"]
+    assert ada.page.input_value("input[name=q]") == "REFUSED"
+    ada.press("Space")
+    ada.wait(f"{HEARD} > 0.05")
+    assert str(ada.page.evaluate(SOUNDING)).endswith("/34/0")
+    ada.page.evaluate("document.querySelectorAll('audio')[1].play()")
+    ada.wait(f"{SOUNDING}.endsWith('/34/1')")
+    assert "similarity 0.9" in str(ada.page.text_content("article"))
+    with ada.page.expect_navigation():
+        ada.page.click(".go a")
+    assert len(ada.shown) == 20
+    assert ada.faults == []
+    ada.page.close()
 
 
-def test_it_can_be_used_on_a_phone(browser: Browser, served: Access) -> None:
-    page = browser.new_page(base_url=served.url, viewport={"width": 390, "height": 800})
-    page.goto("/?state=rejected")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    names = page.evaluate("[...document.querySelectorAll('audio')].map((one) => one.getAttribute('aria-label'))")
-    assert names
-    assert all(names)
-    page.close()
+def test_keys_lead_from_page_to_page(browser: Browser, served: Access) -> None:
+    ada = Listener(browser, served)
+    ada.press(*"j" * 20)
+    with ada.page.expect_navigation():
+        ada.press("j")
+    assert ada.shown[0] == "kept-21"
+    ada.press("j")
+    assert ada.here == "kept-21"
+    with ada.page.expect_navigation():
+        ada.press("k")
+    assert ada.shown[-1] == "kept-20"
+    ada.page.close()
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_nothing_sticks_out_at_the_side(browser: Browser, served: Access, width: int) -> None:
+    ada = Listener(browser, served, "?page=2", width)
+    assert ada.page.evaluate("document.documentElement.scrollWidth") == width
+    ada.page.close()

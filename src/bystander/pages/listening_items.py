@@ -179,10 +179,15 @@ def list_menus(family: BuildFamily, facets: Iterable[Mapping[str, str]]) -> list
 
 
 def _draw(family: BuildFamily, row: Mapping[str, Any], sound: Sound) -> Markup:
+    """Return the waveform; nothing where a clip cannot be decoded, whose player then says so."""
     try:
-        info = soundfile.info(io.BytesIO(sound.audio))
+        return _draw_clip(family, row, sound)
     except soundfile.LibsndfileError:
         return Markup("")
+
+
+def _draw_clip(family: BuildFamily, row: Mapping[str, Any], sound: Sound) -> Markup:
+    info = soundfile.info(io.BytesIO(sound.audio))
     whole = sound.speaker is None
     if family == "sid":
         break_s, words = _find_break(row), row.get("timed_words") or row.get("words") or ()

@@ -1,4 +1,4 @@
-"""Routes of the listening page: a page of items by the query string, and sounds by key."""
+"""Routes of the listening page: a page of items by the query string, and sounds by position."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def make_listening_routes(index: ListeningIndex) -> list[Route]:
         return response
 
     async def play(request: Request) -> Response:
-        key, number = str(request.path_params["key"]), int(request.path_params["number"])
-        audio = await run_in_threadpool(index.read_sound, key, number)
+        given = request.path_params
+        audio = await run_in_threadpool(index.read_sound, given["version"], given["position"], given["number"])
         if audio is None:
             raise HTTPException(404, "There is no such sound.")
         return answer_clip(request, audio)
 
-    return [Route("/", show), Route("/audio/{key}/{number:int}", play)]
+    return [Route("/", show), Route("/audio/{version}/{position:int}/{number:int}", play)]
 
 
 def _render(index: ListeningIndex, chosen: dict[str, str], text: str, number: int) -> str:

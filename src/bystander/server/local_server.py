@@ -124,8 +124,9 @@ def _open_socket(access: Access) -> Iterator[socket.socket]:
         family, _, _, _, address = socket.getaddrinfo(access.host, access.port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(address[:2], family=family)
     except OSError as exc:
+        reason = str(exc.strerror).partition(" (while")[0]  # some versions of Python add the address again
         raise ConfigError(
-            f"{access.host}:{access.port}: cannot be listened on ({exc.strerror}); choose another --port or --host"
+            f"{access.host}:{access.port}: cannot be listened on ({reason}); choose another --port or --host"
         ) from exc
     with listening:
         yield listening

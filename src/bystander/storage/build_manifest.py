@@ -366,9 +366,13 @@ def read_manifest_as(model: type[_Manifest], store: Store) -> _Manifest:
         BuildError: there is none, or it is not a manifest of this format.
     """
     where = store.uri_of(MANIFEST_NAME)
+    content = _read_bytes(store)
     try:
-        return model.model_validate_json(_read_bytes(store))
+        return model.model_validate_json(content)
     except ValidationError as exc:
+        if any(error["loc"] == ("format",) and error["type"] == "literal_error" for error in exc.errors()):
+            named = json.loads(content)["format"]
+            raise BuildError(f"{where}: is of another format ({named}), not of a build; name a build's folder") from exc
         faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'manifest'}: {e['msg']}" for e in exc.errors()[:5])
         raise BuildError(f"{where}: is not a build manifest of this version ({faults})") from exc
 

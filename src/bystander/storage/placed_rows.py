@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bystander.schemas.row_sounds import HEAVY_COLUMNS
 from bystander.storage.any_manifest import AnyManifest, read_any_manifest
@@ -53,11 +55,13 @@ class PlacedRows:
     def list(self) -> Iterator[tuple[RowPlace, dict[str, Any]]]:
         """Yield the place of every row, then of every reject, each with its columns but those that hold audio.
 
+        A row group is in memory at a time.
+
         Raises:
             StorageError: a file is missing or damaged.
         """
         for info in (*self.manifest.shards, *self.manifest.rejects):
-            with telling_damage(self.store, info.file), open_parquet(self.store, info.file, info.bytes) as part:
+            with self._open(info) as part:
                 light = [name for name in part.schema_arrow.names if name not in HEAVY_COLUMNS]
                 number = 0
                 for group in range(part.num_row_groups):
@@ -70,7 +74,7 @@ class PlacedRows:
         """Return all columns of a row.
 
         Raises:
-            StorageError: its file is missing or damaged.
+            StorageError: its file is missing by now, or damaged.
         """
         with self._guard:
             table = self._read_group(place.file, place.group)
@@ -78,5 +82,10 @@ class PlacedRows:
         return row
 
     def _read_group_anew(self, info: FileInfo, group: int) -> pa.Table:
-        with telling_damage(self.store, info.file), open_parquet(self.store, info.file, info.bytes) as part:
+        with self._open(info) as part:
             return part.read_row_group(group)
+
+    @contextlib.contextmanager
+    def _open(self, info: FileInfo) -> Iterator[pq.ParquetFile]:
+        with telling_damage(self.store, info.file), open_parquet(self.store, info.file, info.bytes) as part:
+            yield part
