@@ -44,6 +44,6 @@ def telling_damage(store: Store, path: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError) as exc:
         reason = (str(exc).splitlines() or [type(exc).__name__])[0].rstrip(".")
         raise StorageError(
-            f"{store.uri_of(path)}: cannot be read as Parquet ({reason}); `bystander verify {store.uri}` checks all files "
-            "of the build"
+            f"{store.uri_of(path)}: cannot be read as Parquet ({reason}); `bystander verify {store.uri}` checks all "
+            "files of the build"
         ) from exc
