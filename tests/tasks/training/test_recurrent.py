@@ -13,12 +13,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bystander.schemas.detector_configs import RecurrentDetectorConfig, parse_detectors
+from bystander.schemas.detector_configs import KConsecutiveConfig, RecurrentDetectorConfig, parse_detectors
 from bystander.schemas.errors import EngineSetupError
 from bystander.schemas.identity import make_rng
 from bystander.schemas.train_sid_config import Augmentation, CropSettings, RecurrentConfig, TrainSidConfig
 from bystander.storage.model_store import ModelStore
-from bystander.tasks.engines.detector_registry import open_detector
+from bystander.tasks.engines.detector_registry import computes_elsewhere, open_detector
 from bystander.tasks.engines.log_mel_steps import (
     SAMPLING_RATE,
     STEP_S,
@@ -116,6 +116,7 @@ def test_graph_says_what_torch_says_chunk_by_chunk(tmp_path: Path, layers: int) 
             weight.mul_(3)  # so that gates and states are far from their middle
     save_recurrent([network], TrainSidConfig(model=model, chunk_s=0.08, k=2), 0.625, tmp_path / "run" / "model")
     detector = open_detector(RecurrentDetectorConfig(model=str(tmp_path / "run")), Path)
+    assert not computes_elsewhere(RecurrentDetectorConfig(model=str(tmp_path / "run")))
     assert isinstance(detector, RecurrentDetector)
     assert (detector.threshold, detector.chunk_samples, detector.sampling_rate) == (0.625, 1280, 16000)
     samples = make_noise(2.37, 3) * np.abs(make_tone(2, 2.37, 1.0))
@@ -293,7 +294,9 @@ def test_network_hears_through_a_recogniser_as_it_was_trained(tmp_path: Path) ->
     network = RecurrentNetwork(model, features.bands, features.empty)
     config = TrainSidConfig(model=model, chunk_s=0.16, k=1)
     save_recurrent([network], config, 0.5, tmp_path, read_revision(name, path))
-    detector = open_detector(RecurrentDetectorConfig(model=str(tmp_path)), ModelStore().resolve)
+    written = RecurrentDetectorConfig(model=str(tmp_path))
+    assert computes_elsewhere(KConsecutiveConfig(k=2, of=written))  # the encoder has threads of its own
+    detector = open_detector(written, ModelStore().resolve)
     assert isinstance(detector, RecurrentDetector)
     samples = make_noise(1.2, 3) * np.abs(make_tone(2, 1.2, 1.0))
     expected = score_steps(network, torch.from_numpy(features.open_stream().accept(samples))).numpy()

@@ -21,6 +21,7 @@ from bystander.schemas.detector_configs import (
     WebrtcVadConfig,
 )
 from bystander.tasks.engines.model_revision import ResolveModel
+from bystander.tasks.engines.recurrent_detector import find_settings
 from bystander.tasks.engines.registry import open_recogniser
 
 _ADAPTERS: dict[type[Any], tuple[str, str]] = {
@@ -56,8 +57,14 @@ def open_detector(config: DetectorConfig, resolve_model: ResolveModel) -> Detect
 
 
 def computes_elsewhere(config: DetectorConfig) -> bool:
-    """Whether a detector computes on threads of its own, so that the CPU time of the thread that asks says little."""
+    """Whether a detector computes on threads of its own, so that the CPU time of the thread that asks says little.
+
+    Raises:
+        EngineSetupError: a trained detector's folder is not there.
+    """
     inner = config.of if isinstance(config, KConsecutiveConfig) else config
+    if isinstance(inner, RecurrentDetectorConfig):
+        return find_settings(inner).features == "recogniser"
     return isinstance(inner, LexiconWordsConfig | SidLmDetectorConfig)
 
 

@@ -122,6 +122,15 @@ def _open_features(folder: Path, settings: RecurrentFolder, resolve_model: Resol
     return RecogniserFeatures(path, settings.mel_bands)
 
 
+def find_settings(config: RecurrentDetectorConfig) -> RecurrentFolder:
+    """Return what the folder that a configuration names says of its detector.
+
+    Raises:
+        EngineSetupError: there is no such detector.
+    """
+    return read_recurrent_folder(find_recurrent_folder(Path(config.model).expanduser()))
+
+
 def find_recurrent_folder(path: Path) -> Path:
     """Return the detector's folder: the one named, or `model` of the run's folder that was named."""
     inner = path / "model"
