@@ -78,6 +78,7 @@
   }
 
   document.addEventListener("play", (event) => {
+    if (event.target.paused) return; // it was left again before this was told, and another may sound by now
     stopAll(event.target);
     mark(event.target.closest("[data-item]"));
   }, true);
