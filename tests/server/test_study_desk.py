@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +152,18 @@ def test_only_whole_studies_of_sheets_are_served(study: Path, bench: Path, tmp_p
     (study / "sheets.json").write_text("[]")
     with pytest.raises(BuildError, match=r"sheets\.json: is not what"):
         StudyDesk(str(study))
+
+
+def test_ctrl_c_ends_the_server_with_a_sentence(study: Path) -> None:
+    command = [sys.executable, "-m", "bystander.cli.main", "study", "serve", str(study)]
+    served = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert served.stdout is not None
+        assert served.stdout.readline() == "Study realism: 2 sheets, 0 begun, 0 sent off.\n"
+        assert "For raters: http://127.0.0.1:" in served.stdout.readline()
+        served.send_signal(signal.SIGINT)
+        out, err = served.communicate(timeout=60)
+    finally:
+        served.kill()
+    assert (served.returncode, err) == (0, "")
+    assert out == "Ended; every answer is on the disk. 0 of 2 sheets were sent off, 0 begun.\n"

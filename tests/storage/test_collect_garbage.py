@@ -20,7 +20,10 @@ from bystander.storage.part_use import BASES_FOLDER, record_part_use
 from bystander.storage.parts import Partition, write_part_by_content
 from bystander.storage.release_folders import write_mark
 from bystander.storage.releases import move_latest
+from bystander.storage.review_files import REVIEWS_FOLDER
 from bystander.storage.stage_results import StageResult, remember_input, write_result
+from bystander.storage.stored_builds import list_stored_builds
+from bystander.storage.study_files import STUDIES
 from final_rows import make_rows, write_build
 from object_store_server import ObjectStoreServer
 
@@ -93,6 +96,18 @@ def test_without_rules_only_what_stopped_builds_left_goes(store: Store) -> None:
     assert list_parts(store) == {"shared", "one", "two", "mine"}
     assert list_locks(store) == {"t/2026-11-01", "t/2026-11-08", "t/2026-11-15", "t/mine"}
     assert find_garbage(store).nothing
+
+
+@pytest.mark.parametrize("folder", [STUDIES, REVIEWS_FOLDER])
+def test_what_people_said_is_no_build_and_stays(store: Store, folder: str) -> None:
+    kept = f"{folder}/replies/answers/served.jsonl"
+    store.write_bytes(kept, b"{}\n")
+    assert folder not in {build.dataset for build in list_stored_builds(store)}
+    assert folder not in {verdict.build.dataset for verdict in find_garbage(store).builds}
+    collect_garbage(store, KeepRules(keep_last=1))
+    assert store.read_bytes(kept) == b"{}\n"
+    with pytest.raises(InputError):
+        find_garbage(store, KeepRules(drop=(f"{folder}/replies",)))
 
 
 def test_looking_changes_nothing(store: Store) -> None:

@@ -23,6 +23,7 @@ def serve(
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in this machine's browser.")] = False,
 ) -> None:
     """Show the study's pages until Ctrl-C. Each rater gets the next sheet; every answer is kept when it is given."""
+    from bystander.cli.interruption import Interrupted
     from bystander.server.access import make_access
     from bystander.server.local_server import serve as run_server
     from bystander.server.study_desk import StudyDesk
@@ -35,4 +36,8 @@ def serve(
         typer.echo(f"Study {desk.manifest.name}: {sheets} sheets, {begun} begun, {finished} sent off.")
         typer.echo(f"For raters: {access.url_with_token} (Ctrl-C ends)")
 
-    run_server(make_study_routes(desk), make_access(host, port, token, name or ()), announce, open_browser)
+    try:
+        run_server(make_study_routes(desk), make_access(host, port, token, name or ()), announce, open_browser)
+    except Interrupted:
+        sheets, begun, finished = desk.count()
+        typer.echo(f"Ended; every answer is on the disk. {finished} of {sheets} sheets were sent off, {begun} begun.")
