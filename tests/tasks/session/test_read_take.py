@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ Span = tuple[float, float]
 
 
 def make_sound(first: Span = A, second: Span = B, leak_db: float = -20.0, lead_s: float = 0.0) -> Channels:
-    """Two voices of noise in 5 s of quiet, each on its own channel and a leak on the other; `lead_s` of quiet before."""
+    """Two voices of noise in 5 s of quiet, on a channel each, with a leak on the other; `lead_s` of quiet before."""
     rng = np.random.default_rng(0)
     clean = np.zeros((5 * RATE, 2))
     for channel, (start, end) in enumerate((first, second)):
@@ -43,7 +44,7 @@ class Hears:
     """A recogniser that hears one text after the other."""
 
     texts: Sequence[str | RowFault] = (PRIMARY, THIRD)
-    identity: EngineIdentity = EngineIdentity("recogniser", "scripted", "scripted", "1")
+    identity: ClassVar[EngineIdentity] = EngineIdentity("recogniser", "scripted", "scripted", "1")
 
     def recognise(self, requests: Sequence[RecognitionRequest], on_reply: Any = None) -> list[Any]:
         assert len(requests) == len(self.texts)
@@ -54,11 +55,12 @@ class Hears:
 
 @dataclass
 class Aligns:
-    """An aligner that lays the words of each call evenly over its spans, a line a span; times are those of the sound."""
+    """Lays the words of each call evenly over its spans, a line a span; times are those of the sound."""
 
     calls: list[Sequence[Span] | RowFault]
     lead_s: float = 0.0
-    identity: EngineIdentity = EngineIdentity("aligner", "scripted", "scripted", "1")
+    identity: ClassVar[EngineIdentity] = EngineIdentity("aligner", "scripted", "scripted", "1")
+    languages: ClassVar[frozenset[str]] = frozenset({"en"})
     requests: list[AlignmentRequest] = field(default_factory=list)
 
     def align(self, requests: Sequence[AlignmentRequest]) -> list[Any]:
@@ -72,7 +74,7 @@ class Aligns:
         times: list[Span] = []
         for (start, end), count in zip(spans, counts, strict=True):
             edges = np.linspace(start, end, count + 1) + self.lead_s + 0.12  # of the silence before what is aligned
-            times += [(float(a), float(b)) for a, b in zip(edges, edges[1:], strict=False)]
+            times += pairwise(edges.tolist())
         words = [AlignedWord(word, *time) for word, time in zip(request.words, times, strict=True)]
         return [AlignmentReply(tuple(words))]
 
