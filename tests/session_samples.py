@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,17 @@ LINES = (
 Sound = npt.NDArray[np.float32]
 
 
+@cache
+def _make_row(at: int) -> dict[str, Any]:
+    return {name: value for name, value in make_row(at).items() if name != "audio"}
+
+
 def make_rows(count: int = len(LINES)) -> list[dict[str, Any]]:
     """Return rows without audio; those beyond the first four say the lines again."""
     rows = []
     for at in range(count):
         primary, third = LINES[at % len(LINES)]
-        row = {name: value for name, value in make_row(at).items() if name != "audio"}
+        row = deepcopy(_make_row(at))
         texts = {"query_text": primary, "request": primary, "primary_complete": primary, "primary_text": primary}
         rows.append(row | texts | {"third_party_text": third, "timing": "after_completion", "offset_asked_s": -0.4})
     return rows

@@ -49,10 +49,22 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_READ_OF_ROWS = (
+    "id",
+    "primary_text",
+    "primary_complete",
+    "third_party_text",
+    "language",
+    "timing",
+    "scenario",
+)
+"""What an import cannot do without."""
+
+
 class Take(_Part):
     """One exchange to be read. Words are those of `primary_text` as written, split at spaces."""
 
-    code: str
+    code: str = Field(pattern=r"^[A-Z]{2}\d{3,}$")
     room: str
     primary: str
     """Who makes the request."""
@@ -64,6 +76,16 @@ class Take(_Part):
     """Asked for: the third party's start minus the primary's end, in seconds. Negative is overlap, else a pause."""
     row: dict[str, Any]
     """The build's row without its audio: texts, scenario, label, reply and the rest."""
+
+    @model_validator(mode="after")
+    def _check_row(self) -> Take:
+        lacking = [name for name in _READ_OF_ROWS if not isinstance(self.row.get(name), str)]
+        if lacking:
+            raise ValueError(f"{self.code}: its row lacks the text {lacking[0]}")
+        if self.cue_word >= len(self.primary_words):
+            count = len(self.primary_words)
+            raise ValueError(f"{self.code}: B begins at word {self.cue_word} of {count}, counted from 0")
+        return self
 
     @property
     def number(self) -> int:
@@ -114,7 +136,21 @@ class SessionSheet(_Part):
     build_facts: dict[str, Any]
     """Its pack and taxonomy, as its manifest has them."""
     plan: SessionPlan
-    takes: tuple[Take, ...]
+    takes: tuple[Take, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check_takes(self) -> SessionSheet:
+        codes: set[str] = set()
+        for take in self.takes:
+            if not take.code.startswith(self.prefix):
+                raise ValueError(f"{take.code}: the codes of this sheet begin with {self.prefix}")
+            if take.code in codes:
+                raise ValueError(f"{take.code}: is the code of two takes")
+            codes.add(take.code)
+        lacking = [name for name in ("pack", "taxonomy", "engines") if not isinstance(self.build_facts.get(name), dict)]
+        if lacking:
+            raise ValueError(f"build_facts lacks {lacking[0]}")
+        return self
 
 
 class ImportSettings(Params):

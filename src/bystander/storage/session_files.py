@@ -28,7 +28,7 @@ _COLUMNS = (
     "scenario",
     "row_id",
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t")
 
 
 def write_session(store: Store, sheet: SessionSheet, page: str) -> None:
@@ -52,7 +52,8 @@ def read_session(store: Store) -> SessionSheet:
     except ValidationError as exc:
         fault = exc.errors()[0]
         place = ".".join(map(str, fault["loc"])) or "session"
-        raise InputError(f"{where}: is no session of this version ({place}: {fault['msg']})") from exc
+        said = fault["msg"].removeprefix("Value error, ")
+        raise InputError(f"{where}: is no session of this version ({place}: {said})") from exc
 
 
 def _write_table(sheet: SessionSheet) -> str:
@@ -82,5 +83,6 @@ def _write_table(sheet: SessionSheet) -> str:
 
 
 def _guard(cell: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
+    """Return a cell that no spreadsheet takes for a formula, nor a lone carriage return in it for the end of a row."""
+    cell = cell.replace("\r", " ")
     return f"'{cell}" if cell.startswith(_FORMULA) else cell

@@ -182,6 +182,7 @@ def test_names_of_builds_are_checked(folder: Path, sheet: SessionSheet) -> None:
     with pytest.raises(ConfigError, match=r"--name '\.\./x'"):
         run(folder, audio, name="../x")
     run(folder, audio)
-    other = write_sheet(folder.parent / "other", sheet.model_copy(update={"prefix": "QQ"}))
+    takes = tuple(take.model_copy(update={"code": take.code.replace("XD", "QQ")}) for take in sheet.takes)
+    other = write_sheet(folder.parent / "other", sheet.model_copy(update={"prefix": "QQ", "takes": takes}))
     with pytest.raises(BuildError, match="there is a build of other recordings"):
         run(other, write_sound(folder.parent / "q" / "long.wav", [say_take(*LINES[0], -0.4)]))

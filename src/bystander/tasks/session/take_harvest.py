@@ -100,4 +100,5 @@ def _describe_cue(take: Take) -> tuple[str, str]:
 
 def _guard(cell: str) -> str:
     """Return a cell that no spreadsheet takes for a formula; numbers stay numbers."""
+    cell = cell.replace("\r", " ")  # not quoted by the writer, a row's end to readers
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@")) and not _NUMBER.fullmatch(cell) else cell
