@@ -109,6 +109,7 @@ def test_lhotse_reads_real_segments_of_ami() -> None:
 def test_a_wrong_row_of_lhotse_names_file_line_and_field(tmp_path: Path) -> None:
     good = {"recording_id": "m", "start": 1, "duration": 2.5, "speaker": "A", "text": "Good.", "channel": [3]}
     lines = [good, {**good, "start": "x"}, {**good, "speaker": None}, {**good, "duration": "2"}, {**good, "start": -1}]
+    lines.append({**good, "start": 10**400})
     path = tmp_path / "sups.jsonl.gz"
     path.write_bytes(gzip.compress("\n".join([*map(json.dumps, lines), "{"]).encode()))
     rows = read(path)
@@ -119,7 +120,8 @@ def test_a_wrong_row_of_lhotse_names_file_line_and_field(tmp_path: Path) -> None
         ("sups.jsonl.gz: line 3", "field 'speaker' is missing"),
         ("sups.jsonl.gz: line 4", "field 'duration' is '2', no number of seconds"),
         ("sups.jsonl.gz: line 5", "field 'start' is -1, no time in a recording"),
-        ("sups.jsonl.gz: line 6", "is no JSON object"),
+        ("sups.jsonl.gz: line 6", f"field 'start' is '1{'0' * 39}', no time in seconds"),
+        ("sups.jsonl.gz: line 7", "is no JSON object"),
     }
 
 
@@ -175,6 +177,19 @@ def test_meld_and_emorynlp(tmp_path: Path) -> None:
         ("Monica Geller", None),
         (None, "field 'speaker' names 2 speakers at once; one must speak"),
     }
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_dialogues_are_read_as_spreadsheets_write_them(tmp_path: Path, delimiter: str, encoding: str) -> None:
+    head = ["Utterance", "Speaker", "StartTime", "EndTime", "Season", "Episode"]
+    cells = ["Café, anyone?", "Joey", '"00:00:01,500"', '"00:00:02,000"', "1", "2"]
+    cells[0] = f'"{cells[0]}"'
+    (tmp_path / "a.csv").write_bytes("\r\n".join([delimiter.join(head), delimiter.join(cells)]).encode(encoding))
+    rows = read(tmp_path / "a.csv")
+    assert pick(rows, "recording", "speaker", "start_s", "text", "fault") == [
+        ("s01e02", "Joey", 1.5, "Café, anyone?", None)
+    ]
 
 
 def test_stm_and_seglst_go_on_after_a_wrong_row_and_keep_laughs(tmp_path: Path) -> None:

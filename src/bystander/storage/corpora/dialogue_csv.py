@@ -19,12 +19,12 @@ _COLUMNS = ("utterance", "speaker", "starttime", "endtime", "season", "episode")
 
 
 def read_dialogue_csv(name: str, text: str) -> Iterator[Utterance]:
-    """Yield the utterances of a file; `name` stands in messages.
+    """Yield the utterances of a file, its columns divided by commas, semicolons or tabs; `name` stands in messages.
 
     Raises:
         InputError: it has no head, or lacks a column.
     """
-    rows = csv.reader(io.StringIO(text, newline=""))
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_find_delimiter(text))
     head = [column.strip().casefold() for column in next(rows, [])]
     if missing := [column for column in _COLUMNS if column not in head]:
         raise InputError(
@@ -37,6 +37,12 @@ def read_dialogue_csv(name: str, text: str) -> Iterator[Utterance]:
                 yield _read_row(dict(zip(head, cells, strict=False)), f"{name}: line {rows.line_num}")
     except csv.Error as exc:
         raise InputError(f"{name}: line {rows.line_num}: is no CSV ({exc})") from exc
+
+
+def _find_delimiter(text: str) -> str:
+    """Return what divides the columns of the first line: spreadsheets of some countries write semicolons or tabs."""
+    head = text.partition("\n")[0]
+    return max(",;\t", key=head.count)
 
 
 def _read_row(row: Mapping[str, str], place: str) -> Utterance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def check_seconds(value: float | str, name: str) -> float:
     """
     try:
         seconds = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # JSON's whole numbers may be of any size
         raise WrongFieldError(f"field {name!r} is {str(value)[:40]!r}, no time in seconds") from None
     if not math.isfinite(seconds) or seconds < 0:
         raise WrongFieldError(f"field {name!r} is {seconds:g}, no time in a recording")
@@ -94,13 +95,14 @@ def read_words(row: Any, name: str) -> str:
 
 
 def decode_text(data: bytes, where: str) -> str:
-    """Return the text of a file: UTF-8, or Windows-1252, in which older exports are.
+    """Return the text of a file: UTF-8, UTF-16 with its mark, or Windows-1252, in which older exports are.
 
     Raises:
         InputError: it is no text.
     """
+    has_mark = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if has_mark else "utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("cp1252", errors="replace")
     if "\0" in text:
