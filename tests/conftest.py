@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from object_store_server import ObjectStoreServer
 
-settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("repeatable")
 
 # Before any test module imports Prefect: its settings are read once.

@@ -123,5 +123,5 @@ def test_runner_changes_no_name_and_another_one_replaces_it_whole() -> None:
     assert ray.model_copy(update={"workers": 9}).content_digest() == threads.content_digest()
     with pytest.raises(ConfigError, match=r"runner: must say of which kind it is, in its field 'runner'"):
         load_config("fake", (), {"runner.num_cpus": 4})
-    with pytest.raises(ConfigError, match=r"runner\.ray\.cpus: no such field; there are address, autoscales, num_cpus"):
+    with pytest.raises(ConfigError, match=r"runner\.cpus: no such field; there are address, autoscales, num_cpus"):
         load_config("fake", (), {"runner": {"runner": "ray", "cpus": 4}})

@@ -38,7 +38,7 @@ def test_a_detector_is_trained_once_and_has_its_page(tmp_path: Path, prefect_ser
         "retry_after_s": 0,
         "overrides": {
             "held_out": {"share": 0.3, "every_steps": 2},
-            "model": {"architecture": "recurrent", "hidden": 8, "mel_bands": 8, "augmentation": None},
+            "model": {"architecture": "recurrent", "folds": 1, "hidden": 8, "mel_bands": 8, "augmentation": None},
         },
     }
     where = f"{tmp_path}/store/trained/tiny"

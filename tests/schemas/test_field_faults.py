@@ -62,7 +62,7 @@ def find_fault(kind: type[BaseModel], fields: dict[str, Any]) -> str:
         (
             TrainSidConfig,
             {"model": {"architecture": "recurrent", "nothing": 1}},
-            "model.nothing: no such field; there are architecture, augmentation, context_steps, dropout, hidden, ",
+            "model.nothing: no such field; there are architecture, augmentation, context_steps, dropout, features, ",
         ),
         (
             TrainTpiConfig,

@@ -94,7 +94,7 @@ def test_what_is_no_bench_is_named(build: Path, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"has neither a manifest.json of a build nor JSONL files"):
         read_sid_bench(str(tmp_path))
     (tmp_path / "manifest.json").write_text('{"format": "other"}')
-    with pytest.raises(BuildError, match="is not a build manifest of this version"):
+    with pytest.raises(BuildError, match=r"is of another format \(other\), not of a build"):
         read_sid_bench(str(tmp_path))
     write_sid_build(tmp_path / "twice", [ROWS[0], ROWS[0]])
     with pytest.raises(BuildError, match="two rows share an id"):
