@@ -73,7 +73,7 @@ def serve(
     Args:
         routes: of the pages.
         access: who may use them; port 0 takes a free one.
-        announce: called with the rules once the port is open, the port filled in.
+        announce: called with the rules once pages are served, the port filled in.
         open_browser: whether to open the page here.
 
     Raises:
@@ -81,11 +81,13 @@ def serve(
     """
     with _open_socket(access) as listening:
         access = replace(access, port=listening.getsockname()[1])
-        server = _make_server(routes, access)
-        announce(access)
-        if open_browser:
-            threading.Thread(target=webbrowser.open, args=(access.url_with_token,), daemon=True).start()
-        server.run(sockets=[listening])
+
+        def tell() -> None:
+            announce(access)
+            if open_browser:
+                threading.Thread(target=webbrowser.open, args=(access.url_with_token,), daemon=True).start()
+
+        _make_server(routes, access, tell).run(sockets=[listening])
 
 
 @contextlib.contextmanager
@@ -103,8 +105,17 @@ def running(routes: Sequence[BaseRoute], access: Access) -> Iterator[Access]:
             thread.join()
 
 
-def _make_server(routes: Sequence[BaseRoute], access: Access) -> uvicorn.Server:
+def _make_server(
+    routes: Sequence[BaseRoute], access: Access, on_start: Callable[[], None] | None = None
+) -> uvicorn.Server:
+    """Return a server that calls `on_start` once it heeds signals: before, Ctrl-C would leave warnings behind."""
     import uvicorn
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets=sockets)
+            if on_start is not None:
+                on_start()
 
     config = uvicorn.Config(
         build_app(routes, access),
@@ -114,7 +125,7 @@ def _make_server(routes: Sequence[BaseRoute], access: Access) -> uvicorn.Server:
         ws="none",
         timeout_graceful_shutdown=2,
     )
-    return uvicorn.Server(config)
+    return Server(config)
 
 
 @contextlib.contextmanager
