@@ -117,9 +117,9 @@ def test_a_review_from_the_first_key_to_the_decisions(
     ada.page.click("#reasons button:has-text('Wrong label')")
     ada.wait(ids[3])
     ada.press("5")  # a digit alone is no verdict
-    ada.press("j", "j")
+    ada.press("k", "k")
     ada.wait(ids[1])
-    ada.press("Control+a", "k")
+    ada.press("Control+a", "j")
     ada.wait(ids[2])
     ada.press("z", "z")  # the reason, then the rejection
     ada.wait()
@@ -193,9 +193,9 @@ def test_boundaries_by_mouse_and_keys_and_texts_survive_a_reload(
     assert said.primary_text == f"{row['primary_text']} Thanks a lot"
     assert (said.note, said.verdict) == ("quiet", None)
 
-    ada.press("Escape", "k")
+    ada.press("Escape", "j")
     ada.wait(session.row_ids[1])
-    ada.press("j")
+    ada.press("k")
     ada.wait(row_id)
     ada.page.reload()
     ada.wait(row_id)
